@@ -1,4 +1,4 @@
-"""One attempt at one case: run it on a target of its own, clean up after it, and say how it ended."""
+"""One attempt at one case: run it on its own target, clean up, and return the outcome."""
 
 from __future__ import annotations
 
@@ -31,8 +31,8 @@ _NEEDED_STEPS = {
 
 
 @dataclass(frozen=True, slots=True)
-class Seen:
-    """How a case ended, before anybody looks whether that was to be expected."""
+class Outcome:
+    """The outcome of a case, before known deviations are applied."""
 
     verdict: Verdict
     detail: str = ""
@@ -41,33 +41,35 @@ class Seen:
     notes: Mapping[str, object] = field(default_factory=dict)
 
 
-async def attempt(case: Case, broker: BrokerUnderTest, blocks: Blocks | None = None) -> Seen:
-    """Run `case` on a target of its own; whatever breaks becomes a verdict, only cancellation passes through.
+async def attempt(case: Case, broker: BrokerUnderTest, blocks: Blocks | None = None) -> Outcome:
+    """Run `case` on its own target; every exception becomes a verdict, only cancellation propagates.
 
     With `blocks` a case that needs a blocked step ends there, and blocks what it shows not to work.
     """
     if complaint := broker.declaration.complaint(case.needs):
-        return Seen(Verdict.NOT_APPLICABLE, complaint)
+        return Outcome(Verdict.NOT_APPLICABLE, complaint)
     if blocks is not None and (reason := blocks.reason(*_steps(case))):
-        return Seen(Verdict.BLOCKED, reason)
+        return Outcome(Verdict.BLOCKED, reason)
     try:
         async with broker.open(case) as target:
             target.blocks = blocks or target.blocks
             started = target.clock.now()
             try:
-                seen = await _run(case, target, broker.real_seconds(case))
-                seen = replace(seen, target_seconds=target.clock.now() - started, notes=dict(target.notes))
+                outcome = await _run(case, target, broker.real_seconds(case))
+                outcome = replace(
+                    outcome, target_seconds=target.clock.now() - started, notes=dict(target.notes)
+                )
             finally:
                 left = await _end(target)
     except Exception as error:
-        # The border of a case: whatever broke around it must not end the other cases.
+        # Boundary of a case: an exception must not end the other cases.
         logger.debug("case %s broke", case.id, exc_info=True)
-        return Seen(Verdict.ERROR, one_line(error), _trace(error))
-    if seen.verdict in _UNDECIDED and (reason := _block(target)):
-        return replace(seen, verdict=Verdict.BLOCKED, detail=reason, evidence="")
-    if left and seen.verdict is Verdict.PASS:
-        return replace(seen, verdict=Verdict.ERROR, detail=f"the case left behind: {'; '.join(left)}")
-    return seen
+        return Outcome(Verdict.ERROR, one_line(error), _trace(error))
+    if outcome.verdict in _UNDECIDED and (reason := _block(target)):
+        return replace(outcome, verdict=Verdict.BLOCKED, detail=reason, evidence="")
+    if left and outcome.verdict is Verdict.PASS:
+        return replace(outcome, verdict=Verdict.ERROR, detail=f"the case left behind: {'; '.join(left)}")
+    return outcome
 
 
 def _steps(case: Case) -> list[Step]:
@@ -77,52 +79,52 @@ def _steps(case: Case) -> list[Step]:
 
 
 def _block(target: Target) -> str:
-    """Why an end of the case other than a pass proves nothing; empty if it does.
+    """Return why an outcome other than a pass proves nothing; empty if it does.
 
-    The case needed a blocked step, if only in a task whose error came to it in another form, or it made the step's call
-    by itself.
+    The case needed a blocked step, possibly in a task whose error reached it in another form, or made the step's call
+    itself.
     """
     called = [_STEPS[call.method] for call in target.clock.traffic.calls if call.method in _STEPS]
     return target.blocks.reason(*target.required, *called)
 
 
-async def _run(case: Case, target: Target, real_seconds: float) -> Seen:
+async def _run(case: Case, target: Target, real_seconds: float) -> Outcome:
     try:
         async with asyncio.timeout(real_seconds) as deadline:
             await case.run(target)
     except AssertionError as error:
-        return Seen(Verdict.FAIL, one_line(error), _trace(error))
+        return Outcome(Verdict.FAIL, one_line(error), _trace(error))
     except Inconclusive as reason:
-        return Seen(Verdict.INCONCLUSIVE, str(reason))
+        return Outcome(Verdict.INCONCLUSIVE, str(reason))
     except NotApplicable as reason:
-        return Seen(Verdict.NOT_APPLICABLE, str(reason))
+        return Outcome(Verdict.NOT_APPLICABLE, str(reason))
     except Blocked as reason:
-        return Seen(Verdict.BLOCKED, str(reason))
+        return Outcome(Verdict.BLOCKED, str(reason))
     except TimeoutError as error:
         overrun = f"the case did not end within {real_seconds:g} s"
-        return Seen(Verdict.ERROR, overrun if deadline.expired() else one_line(error), _trace(error))
+        return Outcome(Verdict.ERROR, overrun if deadline.expired() else one_line(error), _trace(error))
     except Exception as error:
         if isinstance(error, ExceptionGroup) and not error.split(AssertionError)[1]:
-            return Seen(Verdict.FAIL, one_line(error), _trace(error))
-        # The border of a case: anything it does not name is the suite's own fault, and is shown as such.
-        return Seen(Verdict.ERROR, one_line(error), _trace(error))
-    return Seen(Verdict.PASS)
+            return Outcome(Verdict.FAIL, one_line(error), _trace(error))
+        # Boundary of a case: any other exception is a defect of the suite, and is reported as an error.
+        return Outcome(Verdict.ERROR, one_line(error), _trace(error))
+    return Outcome(Verdict.PASS)
 
 
 async def _end(target: Target) -> list[str]:
-    """Await the case's endings, last one first, and name what was left behind."""
+    """Await the case's clean-ups, last one first, and return what was left behind."""
     left: list[str] = []
     for ending in reversed(target.endings):
         try:
             async with asyncio.timeout(ENDING):
-                found = await ending()
+                leftover = await ending()
         except TimeoutError:
-            found = f"a clean-up that did not end within {ENDING:g} s"
+            leftover = f"clean-up did not finish within {ENDING:g} s"
         except Exception as error:
-            # The border of a clean-up: the others still have to run.
-            found = f"a clean-up that broke: {one_line(error)}"
-        if found:
-            left.append(found)
+            # Boundary of a clean-up: the others still have to run.
+            leftover = f"clean-up failed: {one_line(error)}"
+        if leftover:
+            left.append(leftover)
     traffic = target.clock.traffic
     under_way = traffic.unary_under_way + traffic.receives_under_way
     if under_way:
@@ -131,7 +133,7 @@ async def _end(target: Target) -> list[str]:
 
 
 def one_line(error: BaseException) -> str:
-    """Return what a case raised as one line: the text of an assertion, the class and text of anything else."""
+    """Return an exception as one line: the text of an assertion, the class and text of any other."""
     if isinstance(error, BaseExceptionGroup):
         return "; ".join(one_line(each) for each in error.exceptions)
     text = str(error).strip().partition("\n")[0]
@@ -141,12 +143,12 @@ def one_line(error: BaseException) -> str:
 
 
 def _what_it_says(error: AssertionError) -> str:
-    """The code of an assertion without a message."""
+    """Return the code of an assertion without a message."""
     frames = traceback.extract_tb(error.__traceback__)
     line = (frames[-1].line or "") if frames else ""
     if not line.startswith("assert "):
-        return "an assertion without words"
-    return f"it does not hold that {line.removeprefix('assert ')}"
+        return "assertion without a message"
+    return f"assertion failed: {line.removeprefix('assert ')}"
 
 
 def _trace(error: BaseException) -> str:

@@ -1,4 +1,4 @@
-"""Steps that a target was shown not to do, so that the cases that need them are not judged one by one."""
+"""Steps that fail on a target, so that cases that need them are skipped as blocked."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from aiorocketmq_conformance.verdicts import Blocked
 
 
 class Step(Enum):
-    """What nearly every case, or every case of a kind, needs a target to do."""
+    """An operation that all cases, or all cases of a kind, need."""
 
     PREPARE = "topic creation"
     """Create a topic and a group."""
@@ -20,11 +20,11 @@ class Step(Enum):
     ACKNOWLEDGE = "acknowledgement"
     """Accept the acknowledgement of that delivery."""
     CHECK = "transaction check"
-    """Ask a producer about a transaction that nobody ended."""
+    """Check an unresolved transaction with its producer."""
 
 
 class Blocks:
-    """The steps that do not work on one target, each with the reason; shared by the cases of a run."""
+    """Steps that fail on one target, each with the reason; shared by the cases of a run."""
 
     def __init__(self) -> None:
         self._reasons: dict[Step, str] = {}
@@ -32,13 +32,13 @@ class Blocks:
         self._blocked = {step: asyncio.Event() for step in Step}
 
     def block(self, step: Step, reason: str) -> None:
-        """Block a step, unless it was seen to work; the first reason is kept."""
+        """Block a step unless it has succeeded before; the first reason is kept."""
         if step not in self._working:
             self._reasons.setdefault(step, reason)
             self._blocked[step].set()
 
     def works(self, step: Step) -> None:
-        """Record that a step was seen to work: every other failure is one of its case alone."""
+        """Record that a step succeeded: later failures concern their own case only."""
         self._working.add(step)
         self._reasons.pop(step, None)
         self._blocked[step].clear()

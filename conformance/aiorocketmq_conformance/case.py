@@ -16,7 +16,7 @@ from aiorocketmq_conformance.fixture import Fixture, open_fixture
 from aiorocketmq_conformance.target import Target
 
 Body = Callable[Concatenate[Fixture, ...], Awaitable[None]]
-"""What a case does, with a `Fixture` and, if it has parameters, the value of one."""
+"""The body of a case: called with a `Fixture` and, if there are parameters, the value of one."""
 
 DEFAULT_TIMEOUT = 60.0
 _ID = re.compile(r"[a-z]+\.[a-z0-9-]+(\[[^\[\]]+\])?")
@@ -31,9 +31,9 @@ class Level(Enum):
     SHOULD = "S"
     """Documented or default Apache behaviour that users rely on."""
     EXTENSION = "X"
-    """Judged only where the target claims the capability."""
+    """Judged only if the target declares the capability."""
     INFORMATIONAL = "I"
-    """Recorded and printed, never failed: the oracles disagree."""
+    """Recorded and printed, never failed: the specifications disagree."""
 
 
 MUST, SHOULD, EXTENSION, INFORMATIONAL = Level
@@ -52,7 +52,7 @@ class Case:
     claim: str
     """The promise in one sentence."""
     timeout: float
-    """Seconds of the case's own clock after which it has failed to end; a real run overlaps such waits."""
+    """Seconds on the case's clock after which it is aborted; cases on a real server wait concurrently."""
     run: Callable[[Target], Awaitable[None]]
 
     @property
@@ -73,7 +73,7 @@ class Registry:
         self._cases: dict[str, Case] = {}
 
     def add(self, case: Case) -> None:
-        """Take `case` in; ValueError when the id is taken or malformed, or the claim is missing."""
+        """Add `case`; ValueError if the id is a duplicate or malformed, or the claim is missing."""
         if not _ID.fullmatch(case.id):
             raise ValueError(f"case id {case.id!r} is not of the form group.name or group.name[parameter]")
         if case.id in self._cases:
@@ -97,16 +97,16 @@ class Registry:
         return iter(self._cases.values())
 
     def select(self, patterns: Sequence[str] = (), levels: Iterable[Level] = ()) -> list[Case]:
-        """Cases whose id, with or without its parameter, matches any of `patterns`, of any of `levels`.
+        """Return the cases whose id, with or without its parameter, matches any of `patterns`, of any of `levels`.
 
         Empty means all. A pattern is a shell glob in which brackets stand for themselves:
         `send.body-roundtrip[cjk]` names one case, `send.body-roundtrip` all of its parameters.
         """
-        wanted = frozenset(levels)
+        selected = frozenset(levels)
         return [
             case
             for case in self._cases.values()
-            if (not wanted or case.level in wanted)
+            if (not selected or case.level in selected)
             and (not patterns or any(_matches(case, pattern) for pattern in patterns))
         ]
 

@@ -40,29 +40,31 @@ def conformance() -> None:
 @click.option(
     "--namesrv",
     metavar="HOST:PORT",
-    help="Name server of a HOST:PORT target, for making topics and groups; or broker://HOST:PORT: the broker.",
+    help="Name server of a HOST:PORT target, to create topics, or broker: broker://HOST:PORT.",
 )
 @click.option(
-    "--control", metavar="HOST:PORT", help="Control service of a fake at HOST:PORT, for the same purpose."
+    "--control",
+    metavar="HOST:PORT",
+    help="Control service of a fake at HOST:PORT, to create topics and groups.",
 )
 @click.option(
     "--create-topics",
     type=click.Choice(["auto"]),
-    help="auto: the HOST:PORT target creates topics and groups at first use; cases that need others are left out.",
+    help="auto: the HOST:PORT target creates topics and groups at first use; other cases are not applicable.",
 )
 @click.option(
     "--declared",
     metavar="NAME",
     default="apache-5.5",
     show_default=True,
-    help="What a HOST:PORT target is taken to be: documented, apache-5.5, apache-5.5-cluster or apache-5.3.",
+    help="Declaration of a HOST:PORT target: documented, apache-5.5, apache-5.5-cluster or apache-5.3.",
 )
 @click.option(
     "--deviations",
     type=click.Path(exists=True, dir_okay=False, path_type=Path),
-    help="Deviation file to use instead of the suite's own.",
+    help="File of known deviations, instead of the suite's own.",
 )
-@click.option("--jobs", type=click.IntRange(1, 200), help="Cases side by side. Default: by target.")
+@click.option("--jobs", type=click.IntRange(1, 200), help="Concurrent cases. Default: by target.")
 @click.option(
     "--budget",
     type=click.FloatRange(min=0, min_open=True),
@@ -73,16 +75,19 @@ def conformance() -> None:
     "--report",
     type=click.Path(file_okay=False, path_type=Path),
     metavar="DIR",
-    help="Write result.json, junit.xml and report.html there.",
+    help="Write result.json, junit.xml and report.html to this directory.",
 )
 @click.option(
     "--record",
     type=click.Path(file_okay=False, path_type=Path),
     metavar="DIR",
-    help="Leave a recording of every case there, for aiorocketmq audit: a fake's own account, or what clients saw.",
+    help="Write a recording of every case to this directory, for aiorocketmq audit.",
 )
 @click.option(
-    "--json", "as_json", is_flag=True, help="Print the result as JSON, and nothing else, on standard output."
+    "--json",
+    "as_json",
+    is_flag=True,
+    help="Print the result as JSON on standard output, and everything else on standard error.",
 )
 @click.option(
     "--verbose", "-v", is_flag=True, help="Print a line for every case, not only for those that did not pass."
@@ -105,16 +110,17 @@ def run(
 ) -> None:
     """Run cases against a target and end with a line `N passed, N failed, N skipped`.
 
-    First one message is sent, received and acknowledged. Cases that need a step of these which fails are not judged.
+    First, one message is sent, received and acknowledged. If one of these steps fails, cases that need it are not
+    run.
 
-    Exit code 0: no broken promise; 1: a case or a step of these failed; 3: too little was seen to judge; 4: the target
+    Exit code 0: no case failed; 1: a case or one of these steps failed; 3: no verdict possible; 4: the target
     could not be reached or started.
 
     Example: aiorocketmq conformance run --target apache:5.5.0 --select 'fifo.*' --report out
     """
     from aiorocketmq.wire.grpcio_settings import grpcio_settings
 
-    # Cases break connections on purpose; grpcio's log of that would be taken for an error of the run.
+    # Cases break connections on purpose; grpcio's log of that would look like an error of the run.
     with grpcio_settings():
         import grpc.aio  # noqa: F401
     from aiorocketmq_conformance.command import RunOptions, run_command
@@ -162,7 +168,7 @@ def list_cases(patterns: tuple[str, ...], levels: str, as_json: bool) -> None:
 @click.argument("case_id", metavar="ID")
 @click.option("--json", "as_json", is_flag=True, help="Print a JSON object.")
 def explain(case_id: str, as_json: bool) -> None:
-    """Say what one case promises, which rules it stands on and what it needs.
+    """Show the claim, the rules and the needs of one case.
 
     Example: aiorocketmq conformance explain simple.ack-late
     """
@@ -194,11 +200,11 @@ def _facts(case: Case) -> dict[str, object]:
 def _selected(patterns: tuple[str, ...], levels: str) -> list[Case]:
     from aiorocketmq_conformance.case import Level, load
 
-    wanted = [letter.strip().upper() for letter in levels.split(",") if letter.strip()]
-    for letter in wanted:
+    selected = [letter.strip().upper() for letter in levels.split(",") if letter.strip()]
+    for letter in selected:
         if letter not in LEVELS:
-            raise click.UsageError(f"level {letter!r} is none of {', '.join(LEVELS)}")
-    found = load().select(patterns, map(Level, wanted))
-    if not found:
-        raise click.UsageError("no case matches: see aiorocketmq conformance list")
-    return found
+            raise click.UsageError(f"level must be one of {', '.join(LEVELS)}, got {letter!r}")
+    cases = load().select(patterns, map(Level, selected))
+    if not cases:
+        raise click.UsageError("no case matches; `aiorocketmq conformance list` prints all of them")
+    return cases

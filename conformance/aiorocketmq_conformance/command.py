@@ -1,4 +1,4 @@
-"""The work of `aiorocketmq conformance run`: enter each target, run the cases, print and write what came of it."""
+"""Implementation of `aiorocketmq conformance run`: run cases against each target, print and write the results."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ _STOPPING = (signal.SIGINT, signal.SIGTERM)
 
 @dataclass(frozen=True, slots=True)
 class RunOptions:
-    """Everything that the command line says about a run."""
+    """The options of the command line."""
 
     targets: tuple[str, ...]
     cases: tuple[Case, ...]
@@ -51,10 +51,10 @@ class RunOptions:
 
 
 def run_command(options: RunOptions) -> int:
-    """Run on every target in turn and return the exit code; click.UsageError for a target that means nothing."""
-    # Cases that start clients against nothing make the client library warn, which is not this command's news.
+    """Run on every target in turn and return the exit code; click.UsageError for an invalid target."""
+    # Cases that start clients without a server make the client library log warnings, which are expected.
     logging.getLogger("aiorocketmq").addHandler(logging.NullHandler())
-    # Machine output has standard output for itself.
+    # Standard output is reserved for JSON.
     console = Console(stderr=options.as_json)
     try:
         brokers = [
@@ -68,11 +68,11 @@ def run_command(options: RunOptions) -> int:
             )
             for spec in options.targets
         ]
-        known = [_deviations(broker, options.deviations) for broker in brokers]
+        deviations_of = [_deviations(broker, options.deviations) for broker in brokers]
     except (InvalidTargetError, deviations.InvalidDeviationsError) as error:
         raise click.UsageError(str(error)) from error
     runs: list[RunResult] = []
-    for broker, expected in zip(brokers, known, strict=True):
+    for broker, expected in zip(brokers, deviations_of, strict=True):
         try:
             runs.append(asyncio.run(_run(broker, expected, options, console)))
         except TargetUnavailableError as error:
@@ -94,15 +94,15 @@ def run_command(options: RunOptions) -> int:
 
 
 def _worst(codes: Iterable[int]) -> int:
-    found = set(codes)
-    return next((code for code in (EXIT_FAILED, EXIT_UNKNOWN) if code in found), EXIT_PASSED)
+    distinct = set(codes)
+    return next((code for code in (EXIT_FAILED, EXIT_UNKNOWN) if code in distinct), EXIT_PASSED)
 
 
 def _deviations(broker: BrokerUnderTest, file: Path | None) -> Mapping[str, deviations.Deviation]:
-    known, today = load(), date.today()
+    cases, today = load(), date.today()
     if file is not None:
-        return deviations.read(file, known=known, today=today)
-    return deviations.bundled(broker.deviations, known=known, today=today)
+        return deviations.read(file, known=cases, today=today)
+    return deviations.bundled(broker.deviations, known=cases, today=today)
 
 
 async def _run(
@@ -124,7 +124,7 @@ async def _run(
             options.cases, broker, deviations=expected, blocks=blocks, jobs=options.jobs, on_result=show
         )
         loop = asyncio.get_running_loop()
-        # Ctrl-C ends the run with what is known; where loops have no signals (Windows) it ends the program.
+        # Ctrl-C ends the run with partial results; if loops have no signal handlers (Windows) it ends the program.
         with suppress(NotImplementedError):
             for number in _STOPPING:
                 loop.add_signal_handler(number, run.stop)

@@ -14,25 +14,25 @@ _REQUIRED = ("case", "reason", "source")
 
 
 class InvalidDeviationsError(Exception):
-    """A deviation file cannot be used; the text says which entry and what to do."""
+    """A deviation file is invalid; the text has the entry and what to do."""
 
 
 @dataclass(frozen=True, slots=True)
 class Deviation:
-    """One case that is known to be broken on one target, and is run all the same."""
+    """One case that is known to fail on one target, and is still run."""
 
     case: str
     """The case's full id, its parameter included."""
     reason: str
     source: str
-    """Where it is written down or was measured."""
+    """Where it is documented or was measured."""
     first_seen: date | None = None
     review: date | None = None
-    """From this day on the entry is refused until somebody looked again."""
+    """From this day on the entry is refused until it is reviewed."""
 
 
 def bundled(name: str, *, known: Container[str], today: date) -> Mapping[str, Deviation]:
-    """The suite's own deviations of the target `name` by case id; empty when it has no file, or no name."""
+    """Return the suite's deviations of the target `name` by case id; empty if it has no file, or no name."""
     file = files("aiorocketmq_conformance") / "known_deviations" / f"{name}.toml"
     if not file.is_file():
         return {}
@@ -40,7 +40,7 @@ def bundled(name: str, *, known: Container[str], today: date) -> Mapping[str, De
 
 
 def read(path: Path, *, known: Container[str], today: date) -> Mapping[str, Deviation]:
-    """The deviations in the file at `path` by case id; InvalidDeviationsError when it is missing or wrong."""
+    """Return the deviations in the file at `path` by case id; InvalidDeviationsError if it is missing or invalid."""
     try:
         text = path.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
@@ -49,10 +49,10 @@ def read(path: Path, *, known: Container[str], today: date) -> Mapping[str, Devi
 
 
 def parse(text: str, *, where: str, known: Container[str], today: date) -> Mapping[str, Deviation]:
-    """The deviations of a file's text by case id.
+    """Return the deviations of a file's text by case id.
 
-    InvalidDeviationsError when an entry has no reason or source, names a case that is not `known`, comes twice, or is
-    past its review date: a list that nobody maintains hides failures.
+    InvalidDeviationsError if an entry has no reason or source, names a case that is not `known`, is a duplicate,
+    or is past its review date: an unmaintained list hides failures.
     """
     try:
         document = tomllib.loads(text)
@@ -61,17 +61,17 @@ def parse(text: str, *, where: str, known: Container[str], today: date) -> Mappi
     entries = document.pop("deviation", [])
     if document or not isinstance(entries, list):
         raise InvalidDeviationsError(f"{where} may hold nothing but [[deviation]] tables")
-    found: dict[str, Deviation] = {}
+    deviations: dict[str, Deviation] = {}
     for entry in entries:
         deviation = _deviation(entry, where, today)
-        if deviation.case in found:
+        if deviation.case in deviations:
             raise InvalidDeviationsError(f"{where} names {deviation.case} twice: keep one entry")
         if deviation.case not in known:
             raise InvalidDeviationsError(
                 f"{where} names {deviation.case}, which is no case: remove the entry"
             )
-        found[deviation.case] = deviation
-    return found
+        deviations[deviation.case] = deviation
+    return deviations
 
 
 def _deviation(entry: object, where: str, today: date) -> Deviation:

@@ -1,4 +1,4 @@
-"""What a case stands on: fresh topics and groups, a producer, primed consumers, and a clean end."""
+"""The fixture of a case: fresh topics and groups, a producer, primed consumers, and clean-up."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from aiorocketmq_conformance.probe.answers import Delivery, status_text
 from aiorocketmq_conformance.probe.client import ProbeClient
 from aiorocketmq_conformance.probe.clock import Clock, within
 from aiorocketmq_conformance.probe.remoting import RemotingProbe
-from aiorocketmq_conformance.probe.remoting_answers import told
+from aiorocketmq_conformance.probe.remoting_answers import response_text
 from aiorocketmq_conformance.probe.telemetry import StreamEnded
 from aiorocketmq_conformance.target import DEFAULT_QUEUES, Note, Target
 from aiorocketmq_conformance.tolerances import PROMPT
@@ -29,13 +29,13 @@ from aiorocketmq_conformance.verdicts import Inconclusive, NotApplicable
 T = TypeVar("T")
 
 BUSY_TRIES = 10
-# A proxy apart from its broker does not know the broker's groups while that is away, and for a while afterwards.
+# A separate proxy does not know the broker's groups while that is unavailable, and for some time afterwards.
 FORGOTTEN = 60.0
 
 
 @dataclass(slots=True)
 class Fixture:
-    """One case's own corner of the broker."""
+    """One case's topics, groups and clients on a broker."""
 
     target: Target
     stack: AsyncExitStack
@@ -65,7 +65,7 @@ class Fixture:
         self.target.note(key, value)
 
     async def client(self, endpoint: str | None = None, **headers: str | None) -> ProbeClient:
-        """A client with a fresh id that has not said anything yet; closed at the end of the case."""
+        """Return a client with a fresh id that has sent nothing yet; closed at the end of the case."""
         if not (endpoint or self.target.endpoint):
             raise NotApplicable(NO_GRPC)
         client_id = self.target.fresh("client")
@@ -83,17 +83,17 @@ class Fixture:
         return client
 
     def member(self, client_id: str | None = None) -> RemotingProbe:
-        """A client of the classic protocol that has not said anything yet, with a fresh id unless one is given; closed
-        at the end."""
+        """Return a client of the classic protocol that has sent nothing yet, with a fresh id unless one is given;
+        closed at the end."""
         if self.target.name_server is None:
-            raise NotApplicable("nobody said where the target's name server is")
+            raise NotApplicable("the target has no known name server")
         client_id = self.target.fresh("client") if client_id is None else client_id
         probe = RemotingProbe(self.target.name_server, client_id, self.clock)
         self.stack.push_async_callback(probe.close)
         return probe
 
     def background(self, work: Coroutine[Any, Any, T]) -> asyncio.Task[T]:
-        """Run `work` beside the case, no longer than the case; its error counts where the case awaits it."""
+        """Run `work` as a task that ends with the case; exceptions propagate where the case awaits it."""
         task = asyncio.create_task(work)
         self.stack.push_async_callback(_end, task)
         return task
@@ -118,7 +118,7 @@ class Fixture:
         return topic, await self.consumer(topic, **consumer)
 
     async def producer(self, *topics: str) -> ProbeClient:
-        """A fresh producer that presented itself."""
+        """Return a fresh producer that has sent its settings."""
         client = await self.client()
         await client.present(requests.producer_settings(*topics))
         return client
@@ -134,9 +134,9 @@ class Fixture:
         prime: bool = True,
         kind: int | None = None,
     ) -> Consumer:
-        """A consumer of `topic`, in a fresh group unless one is named, that presented itself.
+        """Return a consumer of `topic`, in a fresh group unless one is named, that has sent its settings.
 
-        Priming is one empty receive: a group that nobody knew may start anywhere (inventory O3).
+        Priming is one empty receive: a new group may start anywhere (inventory O3).
         """
         if group is None:
             group = await self.target.create_group(ordered=ordered, max_attempts=max_attempts)
@@ -147,14 +147,15 @@ class Fixture:
         if prime:
             answer = await consumer.receive(poll=SHORT_POLL, invisible=LEASE)
             if answer.error or not is_empty(answer):
-                raise Inconclusive(f"the priming receive answered {answer_text(answer)}")
+                raise Inconclusive(f"the priming receive was answered with {answer_text(answer)}")
             if answer.deliveries:
                 raise Inconclusive(f"a fresh group received {answer.deliveries} before anything was sent")
         return consumer
 
     async def _presented(self, settings: pb.Settings) -> ProbeClient:
-        """A fresh client that presented itself; after a restart it is patient with a proxy that knows no group yet."""
-        until = self.clock.now() + (FORGOTTEN if self.target.was_disturbed else 0.0)
+        """Return a fresh client that has sent its settings; retried after a restart, when a proxy may not know
+        the group yet."""
+        until = self.clock.now() + (FORGOTTEN if self.target.was_interrupted else 0.0)
         while True:
             client = await self.client()
             try:
@@ -167,7 +168,7 @@ class Fixture:
             await self.clock.sleep(1.0)
 
     async def send(self, topic: str, *bodies: str | bytes, **fields: Any) -> list[Sent]:
-        """Send the bodies one after the other; AssertionError unless each is taken.
+        """Send the bodies one after the other; AssertionError unless each is accepted.
 
         `fields` are those of `requests.message`.
         """
@@ -176,8 +177,8 @@ class Fixture:
         ]
 
     async def backlog(self, topic: str, *bodies: str | bytes, **fields: Any) -> list[Sent]:
-        """The same as `send`, and wait until another group was handed all of them: a server shows a message some time
-        after its receipt, and what it does not show yet is not part of an answer."""
+        """The same as `send`, and wait until another group has received all of them: servers make a message
+        visible some time after its receipt."""
         witness = await self.consumer(topic)
         sent = await self.send(topic, *bodies, **fields)
         await witness.take(len(sent), within=60.0)
@@ -186,7 +187,7 @@ class Fixture:
     async def send_all(
         self, topic: str, bodies: Iterable[str | bytes], *, lanes: int = 8, **fields: Any
     ) -> list[Sent]:
-        """Send the bodies over several concurrent lanes; the receipts in order of the bodies."""
+        """Send the bodies, `lanes` at a time; return the receipts in order of the bodies."""
         free = asyncio.Semaphore(lanes)
         await self._main_producer(topic)
 
@@ -197,7 +198,7 @@ class Fixture:
         return list(await asyncio.gather(*(one(body) for body in bodies)))
 
     async def send_message(self, message: pb.Message, client: ProbeClient | None = None) -> Sent:
-        """Send one message; AssertionError unless the server took it, Inconclusive when it is too busy to say."""
+        """Send one message; AssertionError unless the server accepts it, Inconclusive if it is throttled."""
         self.target.require(Step.SEND)
         client = client or await self._main_producer(message.topic.name)
         for _ in range(BUSY_TRIES):
@@ -208,9 +209,11 @@ class Fixture:
             # Throttling breaks no promise; nothing was stored (broker-semantics.md 13.1).
             await self.clock.sleep(0.5)
         else:
-            raise Inconclusive(f"the server refused a message {BUSY_TRIES} times as too much")
-        assert response.status.code == pb.Code.OK, f"send answered {status_text(response.status)}"
-        assert len(response.entries) == 1, f"send of one message answered {len(response.entries)} entries"
+            raise Inconclusive(f"the server throttled a message {BUSY_TRIES} times")
+        assert response.status.code == pb.Code.OK, f"send was answered with {status_text(response.status)}"
+        assert len(response.entries) == 1, (
+            f"send of one message was answered with {len(response.entries)} entries"
+        )
         return Sent(message, response.entries[0], at, self.clock.now(), wall)
 
     async def send_over(
@@ -222,32 +225,33 @@ class Fixture:
         *,
         queue: int = 0,
     ) -> None:
-        """Send one message over remoting; AssertionError unless it is taken, Inconclusive if the server is too busy."""
+        """Send one message over remoting; AssertionError unless it is accepted, Inconclusive if the server is too
+        busy."""
         for _ in range(BUSY_TRIES):
             answer = await member.send(topic, body, properties, queue=queue)
             if answer.code != ResponseCode.SYSTEM_BUSY:
-                assert answer.code == ResponseCode.SUCCESS, f"a message was answered {told(answer)}"
+                assert answer.code == ResponseCode.SUCCESS, f"send was answered with {response_text(answer)}"
                 return
             await self.clock.sleep(0.5)
         raise Inconclusive(f"the server refused a message {BUSY_TRIES} times as too busy")
 
     async def deliveries_within(
-        self, consumer: Consumer, seconds: float, *, sentinel: dict[str, Any] | None = None, **asked: Any
+        self, consumer: Consumer, seconds: float, *, sentinel: dict[str, Any] | None = None, **arguments: Any
     ) -> list[Delivery]:
-        """Everything that comes within `seconds`, closed by a sentinel that must come on the same path.
+        """Return all deliveries within `seconds`, closed by a sentinel on the same path.
 
-        Inconclusive when the sentinel (`sentinel` are its fields as of `requests.message`) does not arrive: then
-        quiet proves nothing. What comes is acked, unless `settle=False` is asked.
+        Inconclusive if the sentinel (`sentinel` are its fields as of `requests.message`) does not arrive: then
+        silence proves nothing. Deliveries are acked, unless `settle=False`.
         """
-        settle = asked.pop("settle", True)
-        seen = await consumer.watch(seconds, settle=settle, **asked)
-        return seen + await self.sentinel(consumer, settle=settle, sentinel=sentinel, **asked)
+        settle = arguments.pop("settle", True)
+        deliveries = await consumer.receive_for(seconds, settle=settle, **arguments)
+        return deliveries + await self.sentinel(consumer, settle=settle, sentinel=sentinel, **arguments)
 
     async def expect_nothing(
-        self, consumer: Consumer, seconds: float, failure: str = "delivered", **asked: Any
+        self, consumer: Consumer, seconds: float, failure: str = "delivered", **arguments: Any
     ) -> None:
         """AssertionError with `failure` if anything is delivered within `seconds`, as of `deliveries_within`."""
-        deliveries = await self.deliveries_within(consumer, seconds, **asked)
+        deliveries = await self.deliveries_within(consumer, seconds, **arguments)
         assert not deliveries, f"{failure}: {deliveries}"
 
     async def expect_settled(self, consumer: Consumer, lease: float, settlement: str) -> None:
@@ -256,27 +260,33 @@ class Fixture:
         await self.expect_nothing(consumer, seconds, f"{settlement}, and delivered again")
 
     async def sentinel(
-        self, consumer: Consumer, *, settle: bool = True, sentinel: dict[str, Any] | None = None, **asked: Any
+        self,
+        consumer: Consumer,
+        *,
+        settle: bool = True,
+        sentinel: dict[str, Any] | None = None,
+        **arguments: Any,
     ) -> list[Delivery]:
-        """Send a sentinel and receive until it comes; what came beside it. Inconclusive when it does not."""
+        """Send a sentinel and receive until it arrives; return the other deliveries. Inconclusive if it does not
+        arrive."""
         (sent,) = await self.send(consumer.topic, "sentinel", **(sentinel or {}))
         end = self.clock.now() + 2 * PROMPT
         beside: list[Delivery] = []
         while self.clock.now() < end:
-            answer = await consumer.receive(**{"invisible": LEASE, **asked, "poll": SHORT_POLL})
+            answer = await consumer.receive(**{"invisible": LEASE, **arguments, "poll": SHORT_POLL})
             closing = [one for one in answer.deliveries if one.id == sent.id]
             beside += [one for one in answer.deliveries if one.id != sent.id]
             await consumer.ack(*(answer.deliveries if settle else closing))
             if closing:
                 return beside
-        raise Inconclusive("the sentinel that should close the quiet window never came")
+        raise Inconclusive("the sentinel that closes the quiet window was not delivered")
 
     async def settle(self) -> None:
-        """Ack what the case left over, if the target accepts that at all."""
+        """Ack what the case has not acked, if the target accepts acks."""
         if self.target.blocks.reason(Step.ACKNOWLEDGE):
             return
         for consumer in self._consumers:
-            await consumer.leave_nothing()
+            await consumer.ack_remaining()
 
     def _born(self, fields: dict[str, Any]) -> dict[str, Any]:
         return {"born_at": self.clock.wall(), **fields}
@@ -290,7 +300,7 @@ class Fixture:
 
 @asynccontextmanager
 async def open_fixture(target: Target) -> AsyncIterator[Fixture]:
-    """A fixture that drains and closes itself at the end."""
+    """Open a fixture, and clean up at the end."""
     async with AsyncExitStack() as stack:
         fixture = Fixture(target, stack)
         try:
@@ -306,14 +316,14 @@ async def _end(task: asyncio.Task[Any]) -> None:
 
 
 async def notices(member: RemotingProbe, count: int, *, patience: float = PROMPT) -> None:
-    """Return when a member has been told so often of a change in its group; AssertionError when it is not in time."""
+    """Wait until a member has received `count` change notifications; AssertionError if it is not in time."""
     try:
         await within(member.clock, patience, member.notified(count))
     except TimeoutError:
         raise AssertionError(f"{len(member.notices)} of {count} notices within {patience:g} s") from None
 
 
-def once_each(sent: Iterable[Sent], seen: Iterable[Delivery]) -> None:
-    """AssertionError unless exactly the sent messages were seen, each once."""
-    expected, got = Counter(one.id for one in sent), Counter(one.id for one in seen)
-    assert got == expected, f"missing {len(expected - got)}, unexpected or double {len(got - expected)}"
+def once_each(sent: Iterable[Sent], deliveries: Iterable[Delivery]) -> None:
+    """Assert that exactly the sent messages were delivered, each once."""
+    expected, got = Counter(one.id for one in sent), Counter(one.id for one in deliveries)
+    assert got == expected, f"missing {len(expected - got)}, unexpected or duplicate {len(got - expected)}"

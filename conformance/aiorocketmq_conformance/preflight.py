@@ -1,4 +1,4 @@
-"""Three probes before a run: one message is sent, received and acknowledged."""
+"""Probes before a run: one message is sent, received and acknowledged."""
 
 from __future__ import annotations
 
@@ -15,16 +15,16 @@ from aiorocketmq_conformance.targets.interface import BrokerUnderTest
 from aiorocketmq_conformance.verdicts import NotApplicable, Verdict
 
 ROUNDS = 2
-"""A step is blocked if it fails in each of so many rounds: a busy server may refuse a single call."""
+"""A step is blocked if it fails in all of these rounds: a busy server may refuse a single call."""
 TIMEOUT = 60.0
 """Seconds of the target's clock for one round."""
 NEEDS = ("@topic", "@group")
 
 
 async def preflight(broker: BrokerUnderTest, cases: Iterable[Case]) -> Blocks:
-    """Probe an entered broker, and return the steps that do not work there, each with the server's text.
+    """Probe a broker, and return the steps that fail there, each with the server's text.
 
-    Nothing is probed if no case needs a topic, or if the target cannot be asked for one.
+    Nothing is probed if no case needs a topic, or if topics cannot be created.
     """
     failures: dict[Step, str] = {}
     if any("@topic" in case.needs for case in cases):
@@ -39,17 +39,17 @@ async def preflight(broker: BrokerUnderTest, cases: Iterable[Case]) -> Blocks:
 
 
 async def _round(broker: BrokerUnderTest) -> dict[Step, str]:
-    """Probe once; what failed, by step."""
+    """Probe once; return failures by step."""
     probe = _Probe()
     case = Case("probe.all", (), Level.MUST, NEEDS, "A message is stored and delivered.", TIMEOUT, probe.run)
-    seen = await attempt(case, broker)
-    if seen.verdict in {Verdict.FAIL, Verdict.ERROR}:
-        probe.failures.setdefault(probe.step, seen.detail)
+    outcome = await attempt(case, broker)
+    if outcome.verdict in {Verdict.FAIL, Verdict.ERROR}:
+        probe.failures.setdefault(probe.step, outcome.detail)
     return probe.failures
 
 
 class _Probe:
-    """One round, which goes as far as it can."""
+    """One round, which continues after failures if possible."""
 
     def __init__(self) -> None:
         self.step = Step.PREPARE
@@ -63,7 +63,7 @@ class _Probe:
             if self.failures:
                 return
             with self._probing(Step.RECEIVE):
-                # Before anything is sent: a group that nobody knew may start at the end (inventory O3).
+                # Before anything is sent: a new group may start at the end (inventory O3).
                 consumer = await fixture.consumer(topic, group=group, prime=False)
                 check_served(await consumer.receive(poll=SHORT_POLL, invisible=LEASE))
             with self._probing(Step.SEND):
@@ -78,12 +78,12 @@ class _Probe:
 
     @contextmanager
     def _probing(self, step: Step) -> Iterator[None]:
-        """Note an error of the block as the failure of `step`; those that end the whole round pass."""
+        """Record an error of the block as failure of `step`; NotApplicable propagates."""
         self.step = step
         try:
             yield
         except NotApplicable:
             raise
         except Exception as error:
-            # The border of a probe: whatever a stranger's server makes of a call is what is to be reported.
+            # Boundary of a probe: any error of an unknown server is to be reported.
             self.failures[step] = one_line(error)

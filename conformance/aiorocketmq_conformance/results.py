@@ -1,4 +1,4 @@
-"""What a run found, as values and as the JSON of `result.json`; inventory 6.2."""
+"""Results of a run, as values and as the JSON of `result.json`; inventory 6.2."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from aiorocketmq_conformance.target import PREFIX
 from aiorocketmq_conformance.verdicts import Verdict
 
 SCHEMA = 1
-"""Version of the JSON document; grows when a key changes its meaning or goes."""
+"""Version of the JSON document; incremented if a key changes its meaning or is removed."""
 
-# What differs between two cases with one cause: names that cases made, ids, numbers.
+# What differs between two cases with one cause: generated names, ids, numbers.
 _VARIABLE = re.compile(rf"\b{PREFIX}-[\w-]+|\b[0-9A-Fa-f]{{12,}}\b|\d+(\.\d+)?")
 
 Json = dict[str, object]
@@ -25,12 +25,12 @@ EXIT_PASSED, EXIT_FAILED, EXIT_UNKNOWN = 0, 1, 3
 
 @dataclass(frozen=True, slots=True)
 class CaseResult:
-    """How one case ended on one target."""
+    """The result of one case on one target."""
 
     case: Case
     verdict: Verdict
     detail: str = ""
-    """Why, in words; empty for a plain pass."""
+    """The reason; empty for a plain pass."""
     seconds: float = 0.0
     """Real seconds that it took."""
     target_seconds: float = 0.0
@@ -42,12 +42,12 @@ class CaseResult:
 
     @property
     def leaves_unknown(self) -> bool:
-        """Whether the promise stands undecided although it was to be judged."""
+        """Whether the case has no verdict although it was to be judged."""
         undecided = self.verdict in {Verdict.INCONCLUSIVE, Verdict.BLOCKED, Verdict.NOT_RUN}
         return undecided and self.case.level is not Level.INFORMATIONAL
 
     def to_json(self) -> Json:
-        """This result as it stands in `result.json`."""
+        """Return this result as in `result.json`."""
         return {
             "id": self.case.id,
             "group": self.case.group,
@@ -66,7 +66,7 @@ class CaseResult:
 
 @dataclass(frozen=True, slots=True)
 class Cause:
-    """Cases that ended with the same detail, but for names, ids and numbers."""
+    """Cases whose details differ in names, ids and numbers only."""
 
     detail: str
     """That of the first case."""
@@ -85,10 +85,10 @@ class RunResult:
     suite_version: str
     results: tuple[CaseResult, ...]
     blocked: tuple[str, ...] = ()
-    """What was shown not to work, one sentence each: cases that need it are not judged."""
+    """Steps that failed, one sentence each: cases that need them are not judged."""
 
     def count(self, verdict: Verdict) -> int:
-        """How many cases ended so."""
+        """Return the number of cases with this verdict."""
         return sum(result.verdict is verdict for result in self.results)
 
     @property
@@ -99,7 +99,7 @@ class RunResult:
 
     @property
     def exit_code(self) -> int:
-        """1 if a promise was broken, 3 if too little was seen to judge, else 0."""
+        """1 if a case failed, 3 if there is no verdict, else 0."""
         if any(result.verdict.fails_the_run for result in self.results):
             return EXIT_FAILED
         decided = any(result.verdict in {Verdict.PASS, Verdict.XFAIL} for result in self.results)
@@ -122,7 +122,7 @@ class RunResult:
         return tuple(Cause(each[0].detail, tuple(result.case.id for result in each)) for each in ordered)
 
     def to_json(self) -> Json:
-        """This run as it stands in `result.json`."""
+        """Return this run as in `result.json`."""
         return {
             "schema": SCHEMA,
             "target": self.target,

@@ -1,4 +1,4 @@
-"""Running cases side by side against one broker, and holding how each ended against what is known."""
+"""Runs cases concurrently against one broker, and compares results with known deviations."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ from aiorocketmq_conformance.verdicts import Verdict
 RESTART = "@restart"
 """The ability of cases that stop and start the broker."""
 ALONE = "@process"
-"""The ability of cases that stop, kill or pause the broker at moments of their own: one at a time."""
+"""The ability of cases that stop, kill or pause the broker: they run one at a time."""
 
 
 class Run:
-    """One pass over `cases` on an entered broker; `stop()` ends it early with what is known by then."""
+    """One run of `cases` on a broker; `stop()` ends it early with partial results."""
 
     def __init__(
         self,
@@ -35,7 +35,7 @@ class Run:
         jobs: int | None = None,
         on_result: Callable[[CaseResult], None] = lambda result: None,
     ) -> None:
-        """Prepare; with `blocks` cases that need what does not work are not judged, else each is judged alone."""
+        """Prepare; with `blocks` cases that need a failing step are blocked, else each is judged alone."""
         self._cases = cases
         self._broker = broker
         self._deviations = deviations or {}
@@ -47,7 +47,7 @@ class Run:
         self._stopped = False
 
     def stop(self) -> None:
-        """Cancel what runs and start nothing more; the rest is reported as not run."""
+        """Cancel running cases and start no more; the rest is reported as not run."""
         self._stopped = True
         for worker in self._workers:
             worker.cancel()
@@ -78,8 +78,8 @@ class Run:
         )
 
     async def _at_one_place(self, cases: Sequence[Case]) -> None:
-        # A restart would disturb the others, so those who want one have the place for themselves, together; those who
-        # stop, kill or pause the broker at moments of their own come last, one at a time.
+        # A restart would disturb other cases, so those with restarts run separately, together; those that stop, kill
+        # or pause the broker run last, one at a time.
         restarting = [case for case in cases if RESTART in case.needs]
         alone = [case for case in cases if ALONE in case.needs and case not in restarting]
         others = [case for case in cases if case not in restarting and case not in alone]
@@ -90,7 +90,7 @@ class Run:
     async def _side_by_side(self, cases: Sequence[Case], jobs: int) -> None:
         if not cases or self._stopped:
             return
-        # Those that may wait longest begin first, so that no long wait is left over at the end.
+        # Cases with the longest timeouts start first, so that no long wait remains at the end.
         waiting = iter(sorted(cases, key=lambda case: -case.timeout))
         async with asyncio.TaskGroup() as group:
             workers = [group.create_task(self._work(waiting)) for _ in range(jobs)]
@@ -105,27 +105,27 @@ class Run:
 
     async def _judge(self, case: Case) -> CaseResult:
         started = time.monotonic()
-        seen = await attempt(case, self._broker, self._blocks)
-        verdict, detail = judge(case, seen.verdict, seen.detail, self._deviations.get(case.id))
+        outcome = await attempt(case, self._broker, self._blocks)
+        verdict, detail = judge(case, outcome.verdict, outcome.detail, self._deviations.get(case.id))
         return CaseResult(
             case,
             verdict,
             detail,
             seconds=time.monotonic() - started,
-            target_seconds=seen.target_seconds,
-            notes=seen.notes,
-            evidence=seen.evidence,
+            target_seconds=outcome.target_seconds,
+            notes=outcome.notes,
+            evidence=outcome.evidence,
         )
 
 
-def judge(case: Case, seen: Verdict, detail: str, deviation: Deviation | None) -> tuple[Verdict, str]:
-    """The verdict and its reason, given how a case ended and what is known of it."""
-    if seen is Verdict.FAIL and case.level is Level.INFORMATIONAL:
+def judge(case: Case, outcome: Verdict, detail: str, deviation: Deviation | None) -> tuple[Verdict, str]:
+    """Return the verdict and its reason, from the outcome of a case and its known deviation."""
+    if outcome is Verdict.FAIL and case.level is Level.INFORMATIONAL:
         return Verdict.INCONCLUSIVE, f"for information: {detail}"
     if deviation is None:
-        return seen, detail
-    if seen is Verdict.FAIL:
+        return outcome, detail
+    if outcome is Verdict.FAIL:
         return Verdict.XFAIL, f"known: {deviation.reason} ({deviation.source}); seen: {detail}"
-    if seen is Verdict.PASS:
-        return Verdict.XPASS, f"known to fail, yet it held: take it off the list ({deviation.reason})"
-    return seen, detail
+    if outcome is Verdict.PASS:
+        return Verdict.XPASS, f"known to fail, but passed: remove it from the list ({deviation.reason})"
+    return outcome, detail

@@ -1,4 +1,4 @@
-"""What a case sees of the broker under test."""
+"""A case's view of the broker under test."""
 
 from __future__ import annotations
 
@@ -21,25 +21,25 @@ Ending = Callable[[], Awaitable[str | None]]
 
 PREFIX = "cf"
 DEFAULT_QUEUES = 4
-"""Queues of a topic whose case is content with any number."""
+"""Queues of a topic by default."""
 
 
 @dataclass(frozen=True, slots=True)
 class GroupSettings:
-    """A consumer group as a case wants it."""
+    """Settings of a consumer group."""
 
     ordered: bool = False
     max_attempts: int = 17
     """Counts the first delivery: 17 is 16 retries, the servers' default (R7.5)."""
     backoff: Sequence[float] | ExponentialBackoff | None = None
-    """Its own retry intervals in seconds; None takes the server's."""
+    """Retry intervals in seconds; None for the server's."""
     consume_enabled: bool = True
     lite_topic: str = ""
-    """The parent topic to whose lite topics the group is bound."""
+    """The parent topic whose lite topics the group is bound to."""
     lite_quota: int = 0
     """Lite topics that one client may subscribe to; 0: the server's default."""
     lite_exclusive: bool = False
-    """A lite topic has one subscriber at a time."""
+    """Whether a lite topic has one subscriber at a time."""
 
 
 Moment = float | Literal["beginning", "end"]
@@ -47,44 +47,44 @@ Moment = float | Literal["beginning", "end"]
 
 
 def at(moment: Moment) -> datetime | Literal["beginning", "end"]:
-    """The same as those who move groups want it."""
+    """Return the moment as an argument of reset calls."""
     return datetime.fromtimestamp(moment, UTC) if isinstance(moment, float) else moment
 
 
 class Preparation(Protocol):
-    """How topics and groups are made on this target; each call returns when the broker knows them."""
+    """Creates topics and groups on this target; each call returns when the change is effective."""
 
     async def create_topic(self, name: str, *, type: str, queues: int, permission: str) -> None:  # noqa: A002
-        """Make or replace a topic."""
+        """Create or replace a topic."""
 
     async def delete_topic(self, name: str) -> None:
-        """Remove a topic with its messages."""
+        """Delete a topic with its messages."""
 
     async def create_group(self, name: str, settings: GroupSettings) -> None:
-        """Make or replace a consumer group."""
+        """Create or replace a consumer group."""
 
     async def delete_group(self, name: str) -> None:
-        """Remove a consumer group with its progress."""
+        """Delete a consumer group with its progress."""
 
     async def reset_offset(self, group: str, topic: str, to: Moment) -> None:
-        """Move a group in every queue of a topic."""
+        """Reset a group's progress in every queue of a topic."""
 
     async def lag(self, group: str, topic: str) -> tuple[int, int]:
-        """Count what a group has before it in a topic, and what it has in its hands."""
+        """Return a group's lag in a topic, and the number of its in-flight messages."""
 
-    async def keep(self, seconds: float) -> None:
-        """Keep messages so long and no longer; their store time counts."""
+    async def set_retention(self, seconds: float) -> None:
+        """Set the retention, counted from the store time."""
 
-    async def clean(self) -> None:
-        """Delete what has expired, whatever the hour."""
+    async def delete_expired(self) -> None:
+        """Delete expired messages now."""
 
-    async def age(self) -> None:
-        """Let all messages expire that are stored by now."""
+    async def expire_stored(self) -> None:
+        """Make all stored messages expire."""
 
 
 @dataclass(frozen=True, slots=True)
 class Rights:
-    """A user and what it may do; names are literal, a star stands for all."""
+    """A user and its permissions; names are literal, a star stands for all."""
 
     access_key: str
     secret: str
@@ -94,50 +94,50 @@ class Rights:
 
 
 class Access(Protocol):
-    """Who may use the broker; from the first user on every call has to be signed."""
+    """Users of the broker; once there is one, every call has to be signed."""
 
     async def put_user(self, rights: Rights) -> None:
-        """Make or replace a user."""
+        """Create or replace a user."""
 
     async def remove_user(self, access_key: str) -> None:
-        """Remove a user."""
+        """Delete a user."""
 
 
-class Disturbance(Protocol):
-    """What may be done to a broker that the case has for itself."""
+class ProcessControl(Protocol):
+    """Faults of a broker that no other case uses at the same time."""
 
     async def restart(self) -> None:
-        """Stop the broker in good order and start it on the same address with all that it stored."""
+        """Stop the broker gracefully and start it on the same address with the same store."""
 
     async def down(self, seconds: float) -> None:
-        """The same, with so many seconds between stop and start."""
+        """The same, with `seconds` between stop and start."""
 
     async def kill(self) -> None:
         """Kill the broker as kill -9 does, and start it on the same address."""
 
     async def pause(self, seconds: float) -> None:
-        """Let the broker stand still for so many seconds, as SIGSTOP does."""
+        """Pause the broker for `seconds`, as SIGSTOP does."""
 
 
 @dataclass(frozen=True, slots=True)
 class Verified:
-    """What a consumer made of a message that it was asked to consume on trial."""
+    """A consumer's result for a message that it was asked to verify."""
 
     code: int
     """The status code of its reply."""
 
 
 class Privileges(Protocol):
-    """What only a broker lets one do that was made for tests."""
+    """Operations that only a broker made for tests supports."""
 
     async def verify_message(self, client_id: str, topic: str, message_id: str) -> Verified | None:
-        """Ask a consumer to consume a stored message on trial; None where no reply came."""
+        """Ask a consumer to verify a stored message; None without a reply."""
 
     async def limit_rate(self, rpc: str, per_second: float | None) -> None:
-        """Let at most so many calls of an RPC through; None lifts the limit."""
+        """Limit the rate of an RPC; None removes the limit."""
 
     async def bound_lite_topics(self, topic: str, *, seconds: float | None = None, count: int = 0) -> None:
-        """Let lite topics of a parent end so long after their last message, and be no more than `count`."""
+        """Let lite topics of a parent expire `seconds` after their last message, and limit them to `count`."""
 
     async def jump_clock(self, seconds: float) -> None:
         """Set the broker's clock forward or back, as a machine's clock is set."""
@@ -145,40 +145,40 @@ class Privileges(Protocol):
 
 @dataclass(slots=True)
 class Target:
-    """One case's view of one broker: where it is, what it claims, what time it is, and how to prepare it.
+    """One case's view of one broker: its endpoints, its declaration, its clock, and how to prepare it.
 
-    A fresh one is made for every case. On the bundled fake its broker is the case's own too, and its clock is
-    manual; on a server many cases share the broker and time is real. The text of a case is the same for both.
+    There is a new one for every case. On the bundled fake each case has its own broker, with a manual clock; on a
+    server many cases share the broker and time is real. The code of a case is the same for both.
     """
 
     endpoint: str
     """`host:port` of the gRPC service."""
     declaration: Declaration
     clock: Clock
-    """All waiting of a case goes through it."""
+    """All waits of a case use it."""
     preparation: Preparation
-    disturbance: Disturbance | None = None
-    """How to restart it (`@restart`), where the case has it for itself."""
+    process_control: ProcessControl | None = None
+    """How to restart it (`@restart`), if no other case uses it."""
     privileges: Privileges | None = None
-    """What else may be done to it (`@verify`, `@throttle`, `@lite-life`, `@clock`), where it was made for tests."""
+    """Further operations (`@verify`, `@throttle`, `@lite-life`, `@clock`), if it was made for tests."""
     access: Access | None = None
-    """Its users (`@acl`), where it has any."""
+    """Its users (`@acl`), if it has any."""
     second_proxy: str | None = None
-    """`host:port` of another proxy before the same broker (`@proxies`), where there is one."""
+    """`host:port` of another proxy of the same broker (`@proxies`), if there is one."""
     name_server: str | None = None
-    """`host:port` of a name server of the classic protocol (`remoting`), where there is one."""
+    """`host:port` of a name server of the classic protocol (`remoting`), if there is one."""
     trust: bytes | None = None
     """What clients must trust to reach it over TLS; None: its own certificate."""
     run_id: str = field(default_factory=lambda: secrets.token_hex(3))
-    """Part of every fresh name, so that nothing of an earlier run can match."""
+    """Part of every fresh name, so that names of earlier runs cannot match."""
     notes: dict[str, Note] = field(default_factory=dict)
     """What the case measured; printed with its verdict."""
-    was_disturbed: bool = False
-    """Whether the case has laid hands on the broker's process."""
+    was_interrupted: bool = False
+    """Whether the case has restarted, killed or paused the broker."""
     blocks: Blocks = field(default_factory=Blocks, repr=False)
-    """What the run has shown not to work here."""
+    """Steps that fail on this target."""
     required: set[Step] = field(default_factory=set, repr=False)
-    """The steps that the case needs to work: if one does not, an end other than a pass proves nothing."""
+    """The steps that the case needs: if one fails, an outcome other than a pass proves nothing."""
     first_uses: set[str] = field(default_factory=set, repr=False)
     """Ids of messages that were sent to have topics created (`--create-topics auto`); no case judges them."""
     endings: list[Ending] = field(default_factory=list, repr=False)
@@ -190,49 +190,49 @@ class Target:
         return self.declaration.numbers
 
     def number(self, name: str) -> float:
-        """One declared number; KeyError when the target declares none of that name."""
+        """Return one declared number; KeyError if the target declares none of that name."""
         return float(self.declaration.numbers[name])
 
     def has(self, need: str) -> bool:
-        """Whether the target claims a capability, an ability (`@topic`) or a choice (`order.grain=queue`)."""
+        """Return whether the target declares a capability, an ability (`@topic`) or a choice
+        (`order.grain=queue`)."""
         return not self.declaration.missing((need,))
 
     def require(self, *steps: Step) -> None:
-        """Raise Blocked if one of `steps` was shown not to work here."""
+        """Raise Blocked if one of `steps` is known to fail here."""
         self.required.update(steps)
         self.blocks.require(*steps)
 
     def block(self, step: Step, reason: str) -> None:
-        """Block a step for all other cases of the run: this one has shown that it does not work, and is judged."""
+        """Block a step for all other cases of the run: this one has shown that it fails, and is judged."""
         self.required.discard(step)
         self.blocks.block(step, reason)
 
     def fresh(self, stem: str) -> str:
-        """A topic, group, tag or message-group name that nobody used before; `stem` makes it readable."""
+        """Return a topic, group, tag or message-group name that was not used before; `stem` makes it readable."""
         return f"{PREFIX}-{self.run_id}-{stem}-{next(self._count)}"
 
     def note(self, key: str, value: Note) -> None:
-        """Keep a measured fact beside the verdict, for example a margin in seconds."""
+        """Record a measured value, to be printed with the verdict, for example a margin in seconds."""
         self.notes[key] = value
 
     def at_end(self, ending: Ending) -> None:
-        """Have `ending` awaited when the case is over, however it went; the last one given goes first.
+        """Register a clean-up, awaited at the end of the case in any event; the last one runs first.
 
-        It closes what the case opened, within 10 real seconds. A text that it returns names something left
-        behind, which turns a pass into an error.
+        It has 10 real seconds. A returned text names something left behind, which turns a pass into an error.
         """
         self.endings.append(ending)
 
     async def pass_time(self, seconds: float) -> None:
-        """Let `seconds` pass: real ones on a server, at once on a manual clock, everything due in order."""
+        """Wait for `seconds`: real ones on a server, at once on a manual clock, everything due in order."""
         await self.clock.sleep(seconds)
 
     async def rights_of(self, rights: Rights) -> None:
-        """Make or replace a user; NotApplicable where the target has none."""
+        """Create or replace a user; NotApplicable if the target has none."""
         await self._access().put_user(rights)
 
     async def revoke(self, access_key: str) -> None:
-        """Remove a user."""
+        """Delete a user."""
         await self._access().remove_user(access_key)
 
     def _access(self) -> Access:
@@ -241,20 +241,20 @@ class Target:
         return self.access
 
     async def restart(self) -> None:
-        """Stop and start the broker; NotApplicable where it is not the case's own."""
+        """Stop and start the broker; NotApplicable if other cases use it."""
         await self.process.restart()
 
     @property
-    def process(self) -> Disturbance:
-        """The broker as a process, to be stopped, killed or paused; NotApplicable where it is not the case's own."""
-        if self.disturbance is None:
+    def process(self) -> ProcessControl:
+        """The broker as a process, to be stopped, killed or paused; NotApplicable if other cases use it."""
+        if self.process_control is None:
             raise NotApplicable("this target cannot be restarted: other cases use it, too")
-        self.was_disturbed = True
-        return self.disturbance
+        self.was_interrupted = True
+        return self.process_control
 
     @property
-    def special(self) -> Privileges:
-        """What only a broker made for tests lets one do; NotApplicable on others."""
+    def privileged(self) -> Privileges:
+        """Operations of a broker made for tests; NotApplicable on others."""
         if self.privileges is None:
             raise NotApplicable("this target was not made for tests")
         return self.privileges
@@ -267,7 +267,7 @@ class Target:
         queues: int = DEFAULT_QUEUES,
         permission: str = "rw",
     ) -> str:
-        """Make a topic (a fresh name when none is given) and return its name.
+        """Create a topic (by default with a fresh name) and return its name.
 
         `type` is NORMAL, FIFO, DELAY, TRANSACTION, MIXED, LITE or PRIORITY; `permission` is `rw`, `r`, `w`
         or empty.
@@ -277,7 +277,7 @@ class Target:
         return name
 
     async def delete_topic(self, name: str) -> None:
-        """Remove a topic with its messages."""
+        """Delete a topic with its messages."""
         await self.preparation.delete_topic(name)
 
     async def create_group(
@@ -289,7 +289,7 @@ class Target:
         backoff: Sequence[float] | ExponentialBackoff | None = None,
         consume_enabled: bool = True,
     ) -> str:
-        """Make or replace a consumer group (a fresh name when none is given) and return its name.
+        """Create or replace a consumer group (by default with a fresh name) and return its name.
 
         The keywords are those of `GroupSettings`.
         """
@@ -299,32 +299,32 @@ class Target:
         return name
 
     async def create_lite_group(self, topic: str, *, quota: int = 0, exclusive: bool = False) -> str:
-        """Make a fresh group bound to the lite topics of `topic`; the keywords are those of `GroupSettings`."""
+        """Create a fresh group bound to the lite topics of `topic`; the keywords are those of `GroupSettings`."""
         name = self.fresh("group")
         settings = GroupSettings(lite_topic=topic, lite_quota=quota, lite_exclusive=exclusive)
         await self.preparation.create_group(name, settings)
         return name
 
     async def delete_group(self, name: str) -> None:
-        """Remove a consumer group with its progress."""
+        """Delete a consumer group with its progress."""
         await self.preparation.delete_group(name)
 
     async def reset_offset(self, group: str, topic: str, to: Moment) -> None:
-        """Move a group to the first message stored at or after a time, or to an end, in every queue of a topic."""
+        """Reset a group to the first message stored at or after a time, or to an end, in every queue of a topic."""
         await self.preparation.reset_offset(group, topic, to)
 
     async def lag(self, group: str, topic: str) -> tuple[int, int]:
-        """Count what a group has before it in a topic, and what it has in its hands."""
+        """Return a group's lag in a topic, and the number of its in-flight messages."""
         return await self.preparation.lag(group, topic)
 
-    async def keep(self, seconds: float) -> None:
-        """Have messages kept so long from their store time and no longer."""
-        await self.preparation.keep(seconds)
+    async def set_retention(self, seconds: float) -> None:
+        """Set the retention, counted from the store time."""
+        await self.preparation.set_retention(seconds)
 
-    async def clean(self) -> None:
-        """Have the broker delete what has expired, whatever the hour."""
-        await self.preparation.clean()
+    async def delete_expired(self) -> None:
+        """Let the broker delete expired messages now."""
+        await self.preparation.delete_expired()
 
-    async def age(self) -> None:
-        """Let all messages expire that the broker has by now, so that `clean` deletes them within `trim.high`."""
-        await self.preparation.age()
+    async def expire_stored(self) -> None:
+        """Make all stored messages expire, so that `delete_expired` deletes them within `trim.high`."""
+        await self.preparation.expire_stored()

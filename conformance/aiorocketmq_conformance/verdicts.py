@@ -1,4 +1,4 @@
-"""The verdicts of a case, and the exceptions by which a case gives one itself."""
+"""The verdicts of a case, and the exceptions that stand for some of them."""
 
 from __future__ import annotations
 
@@ -6,26 +6,26 @@ from enum import Enum
 
 
 class Verdict(Enum):
-    """The end of one case against one target; inventory 6.2."""
+    """The outcome of one case on one target; inventory 6.2."""
 
     PASS = "pass"
-    """The promise was seen to hold."""
+    """The promise holds."""
     FAIL = "fail"
-    """The promise was seen broken."""
+    """The promise is broken."""
     XFAIL = "xfail"
-    """Broken as the target's deviation file says; the case was run all the same."""
+    """Broken as listed in the target's deviation file."""
     XPASS = "xpass"
-    """A deviation that the file names did not happen: the run fails until the file is mended."""
+    """A listed deviation did not occur: the run fails until the file is corrected."""
     NOT_APPLICABLE = "n/a"
-    """The target does not claim what the case needs."""
+    """The target does not declare what the case needs."""
     INCONCLUSIVE = "inconclusive"
-    """What was seen allows no verdict, for example because a sentinel never came."""
+    """No verdict is possible, for example because a sentinel was not delivered."""
     ERROR = "error"
-    """The suite's own fault: the case broke, overran its deadline, or left something behind."""
+    """A defect of the suite: the case raised an exception, exceeded its deadline, or left something behind."""
     BLOCKED = "blocked"
-    """Not judged: the run has shown that something which the case needs does not work here."""
+    """Not judged: a step that the case needs fails on this target."""
     NOT_RUN = "not-run"
-    """The run ended before the case's turn came."""
+    """The run ended before the case was started."""
 
     @property
     def fails_the_run(self) -> bool:
@@ -41,12 +41,12 @@ class Verdict(Enum):
 
 
 class Inconclusive(Exception):
-    """Raised by a case that could not see enough to judge; its text is the reason."""
+    """Raised by a case that allows no verdict; its text is the reason."""
 
 
 class NotApplicable(Exception):
-    """Raised by a case that finds out only while running that the target lacks what it needs."""
+    """Raised by a case that detects at run time that the target lacks what it needs."""
 
 
 class Blocked(Exception):
-    """Raised when a case needs a step that does not work on this target; its text is the reason."""
+    """Raised if a case needs a step that fails on this target; its text is the reason."""

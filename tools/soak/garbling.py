@@ -17,7 +17,7 @@ from typing import cast
 
 from aiorocketmq.wire import messages as pb
 from aiorocketmq.wire.methods import Method
-from aiorocketmq_conformance.probe.proxy import Meddling, meddling_proxy
+from aiorocketmq_conformance.probe.proxy import ProxyFaults, faulty_proxy
 from google.protobuf.message import DecodeError, Message
 
 OVERSIZED = 5 * 1024 * 1024
@@ -136,7 +136,7 @@ async def stand_in(target: str, garbling: Garbling) -> AsyncIterator[str]:
     def answered(method: Method, frame: bytes) -> bytes:
         return garbling(method, _renamed(method, frame, target, own))
 
-    async with meddling_proxy(target, Meddling(answered=answered)) as own:
+    async with faulty_proxy(target, ProxyFaults(answered=answered)) as own:
         yield own
 
 

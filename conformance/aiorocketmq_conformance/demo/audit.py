@@ -1,4 +1,4 @@
-"""The audit of the demonstration's recording, in a process of its own: nothing of ours imports the audit."""
+"""Runs the audit of the demonstration's recording as a process: no package imports the audit."""
 
 from __future__ import annotations
 
@@ -9,32 +9,32 @@ from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
 
-# An audit ends with one of these when it has a verdict: valid, invalid, unknown.
+# Exit codes of an audit with a verdict: valid, invalid, unknown.
 VERDICT_EXITS = (0, 1, 3)
 
 
 @dataclass(frozen=True, slots=True)
 class Audited:
-    """What the audit said."""
+    """The result of the audit."""
 
     verdict: str
     """`valid`, `invalid` or `unknown`."""
     checks: tuple[tuple[str, str, str], ...]
-    """Name, verdict and the finding in words, of each check."""
+    """Name, verdict and finding of each check."""
     exit_code: int
 
 
 class AuditFailedError(Exception):
-    """The audit gave no verdict; the text says why."""
+    """The audit failed without a verdict; the text has the reason."""
 
 
 def is_installed() -> bool:
-    """Whether Spark is there to audit with."""
+    """Return whether Spark is installed."""
     return find_spec("pyspark") is not None
 
 
 async def audit(recording: Path, out: Path) -> Audited:
-    """Audit `recording` into `out`; AuditFailedError when there is no verdict. Cancelled, it ends the process."""
+    """Audit `recording` into `out`; AuditFailedError if there is no verdict. Cancellation ends the process."""
     process = await asyncio.create_subprocess_exec(
         sys.executable,
         "-m",
@@ -52,7 +52,7 @@ async def audit(recording: Path, out: Path) -> Audited:
         await process.wait()
         raise
     code = process.returncode
-    # A program that breaks ends with 1 as well: only the summary tells a verdict from a breakdown.
+    # A crash also ends with 1: only the summary distinguishes a verdict from it.
     if code not in VERDICT_EXITS or not (out / "summary.json").exists():
         lines = errors.decode(errors="replace").strip().splitlines() or [f"it ended with exit code {code}"]
         raise AuditFailedError(f"the audit gave no verdict: {lines[-1]}")
@@ -60,7 +60,7 @@ async def audit(recording: Path, out: Path) -> Audited:
 
 
 def read_summary(summary: dict[str, object], *, exit_code: int) -> Audited:
-    """What a `summary.json` says, in words for the page: of checks that found something of theirs to judge."""
+    """Return the contents of `summary.json` for the page, of checks that had something to judge."""
     checks = summary["checks"]
     assert isinstance(checks, list), "the summary's schema has a list of checks"
     return Audited(

@@ -9,9 +9,9 @@ from pathlib import Path
 
 import click
 
-# The names are those of the audit's checks that must object.
+# Named after the audit's checks that must fail.
 KINDS = ("reordering", "double-delivery", "early-retry")
-# What a demonstration leaves; nothing else is ever removed.
+# Files of a demonstration; nothing else is ever removed.
 OWN = ("recording", "audit", "index.html", "demo.log")
 
 
@@ -21,14 +21,19 @@ OWN = ("recording", "audit", "index.html", "demo.log")
     type=click.Path(file_okay=False, path_type=Path),
     default=Path("aiorocketmq-demo"),
     show_default=True,
-    help="Where page, recording and reports go; an earlier demo's are replaced.",
+    help="Directory for page, recording and reports; those of an earlier demo are replaced.",
 )
-@click.option("--seed", type=int, default=0, show_default=True, help="Decides everything left to chance.")
+@click.option("--seed", type=int, default=0, show_default=True, help="Seed of all random numbers.")
 @click.option(
-    "--plant", "planted", type=click.Choice(KINDS), help="Break a promise and see the audit object."
+    "--plant", "planted", type=click.Choice(KINDS), help="Inject a fault that the audit must detect."
 )
-@click.option("--spark/--no-spark", "with_spark", default=True, help="Leave the Spark audit out.")
-@click.option("--conformance/--no-conformance", "with_conformance", default=True, help="Leave the cases out.")
+@click.option("--spark/--no-spark", "with_spark", default=True, help="Whether to run the Spark audit.")
+@click.option(
+    "--conformance/--no-conformance",
+    "with_conformance",
+    default=True,
+    help="Whether to run conformance cases.",
+)
 def demo(out: Path, seed: int, planted: str | None, with_spark: bool, with_conformance: bool) -> int:
     """Show every part of the toolkit in one run against the embedded fake broker.
 
@@ -38,13 +43,13 @@ def demo(out: Path, seed: int, planted: str | None, with_spark: bool, with_confo
     from rich.console import Console
 
     from aiorocketmq_conformance.demo import audit
-    from aiorocketmq_conformance.demo.progress import Stages
-    from aiorocketmq_conformance.demo.run import Options, perform
+    from aiorocketmq_conformance.demo.progress import Progress
+    from aiorocketmq_conformance.demo.run import Options, run_demo
 
     console = Console()
     _remove_earlier_demo(out)
     if with_spark and not audit.is_installed():
-        console.print("The Spark audit is left out: run pip install 'aiorocketmq[spark,jre]' to have it.")
+        console.print("Skipping the Spark audit: it needs pip install 'aiorocketmq[spark,jre]'.")
         with_spark = False
     core: Callable[..., Broker] = Broker
     if planted:
@@ -59,23 +64,23 @@ def demo(out: Path, seed: int, planted: str | None, with_spark: bool, with_confo
         with_spark=with_spark,
         with_conformance=with_conformance,
     )
-    with Stages(console) as stages:
+    with Progress(console) as progress:
         try:
-            performance = asyncio.run(perform(options, stages))
+            result = asyncio.run(run_demo(options, progress))
         except* audit.AuditFailedError as failed:
             raise click.ClickException(str(failed.exceptions[0])) from failed
-    console.print(f"\nThe page: {performance.page.resolve()}", soft_wrap=True, highlight=False)
-    return performance.exit_code
+    console.print(f"\nPage: {result.page.resolve()}", soft_wrap=True, highlight=False)
+    return result.exit_code
 
 
 def _remove_earlier_demo(out: Path) -> None:
-    """Remove an earlier demonstration from `out`; click.UsageError when something else is in it."""
+    """Remove an earlier demonstration from `out`; click.UsageError if it contains anything else."""
     if not out.exists():
         return
     foreign = sorted(entry.name for entry in out.iterdir() if entry.name not in OWN)
     if foreign:
         raise click.UsageError(
-            f"{str(out)!r} holds something that is not an earlier demo's ({foreign[0]!r}): give --out an empty folder."
+            f"{str(out)!r} contains {foreign[0]!r}, which no demo wrote: pass --out an empty directory."
         )
     for name in OWN:
         path = out / name

@@ -1,4 +1,4 @@
-"""A consumer that takes messages and never settles them; the demonstration kills its process."""
+"""A consumer that receives messages and never acks them; the demonstration kills its process."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from aiorocketmq import SimpleConsumer
 
 
 async def hold(endpoint: str, topic: str, group: str, count: int) -> None:
-    """Take up to `count` messages for 30 s, print their ids as one line of JSON, and wait to be killed."""
+    """Lease up to `count` messages for 30 s, print their ids as one line of JSON, and wait to be killed."""
     async with SimpleConsumer(endpoint, group=group, subscriptions=[topic]) as consumer:
         messages = await consumer.receive(max_messages=count, invisible=30, wait=5)
         print(json.dumps([message.message_id for message in messages]), flush=True)

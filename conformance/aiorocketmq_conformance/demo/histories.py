@@ -1,4 +1,4 @@
-"""What happened to messages, read from the rows of a recording: plain values for the page to draw."""
+"""Histories of messages, read from the rows of a recording."""
 
 from __future__ import annotations
 
@@ -14,54 +14,54 @@ Row = Mapping[str, Any]  # Any: a column is text, number or map, as the schema s
 MICROSECONDS = 1_000_000
 
 
-class Moment(Enum):
-    """What can happen to one message, in the words of the page."""
+class EventKind(Enum):
+    """Events in a message's history, as named on the page."""
 
     STORED = "stored"
     DELIVERED = "delivered"
-    RETRY_ASKED = "given back"
-    LEASE_ENDED = "lease ended"
+    NACKED = "nacked"
+    LEASE_EXPIRED = "lease expired"
     ACKED = "acknowledged"
     DEAD_LETTER = "dead letter"
 
 
 @dataclass(frozen=True, slots=True)
-class Step:
-    """One moment in a message's life."""
+class HistoryEvent:
+    """One event in a message's history."""
 
     at: float
     """Seconds since the message was stored."""
-    moment: Moment
+    kind: EventKind
     attempt: int | None
     detail: str
 
 
 @dataclass(frozen=True, slots=True)
-class Rung:
-    """One step of a retry ladder: the wait the group's table asks for, and the wait that was seen."""
+class Retry:
+    """One retry: the wait of the group's back-off, and the observed wait."""
 
     attempt: int
     expected: float
-    seen: float
+    observed: float
 
 
 @dataclass(frozen=True, slots=True)
-class Life:
-    """Everything one group saw of one message."""
+class History:
+    """The history of one message in one group."""
 
     message_id: str
     topic: str
     group: str
-    steps: tuple[Step, ...]
+    events: tuple[HistoryEvent, ...]
 
     @property
-    def deliveries(self) -> tuple[Step, ...]:
-        """The moments at which the message was handed out."""
-        return tuple(step for step in self.steps if step.moment is Moment.DELIVERED)
+    def deliveries(self) -> tuple[HistoryEvent, ...]:
+        """The deliveries of the message."""
+        return tuple(event for event in self.events if event.kind is EventKind.DELIVERED)
 
 
-def life(rows: Iterable[Row], *, message_id: str, group: str) -> Life:
-    """The life of one message in one group, in order of time; ValueError when the recording does not know it."""
+def history_of(rows: Iterable[Row], *, message_id: str, group: str) -> History:
+    """Return the history of one message in one group, in order of time; ValueError if it is not in the recording."""
     own = [
         row
         for row in rows
@@ -70,54 +70,54 @@ def life(rows: Iterable[Row], *, message_id: str, group: str) -> Life:
     stored = min((row["t_wall_us"] for row in own if row["kind"] == "send"), default=None)
     if stored is None:
         raise ValueError(f"the recording holds no stored message {message_id!r}")
-    steps = [step for row in own if (step := _step(row, stored)) is not None]
+    events = [event for row in own if (event := _event(row, stored)) is not None]
     topic = next(row["topic"] for row in own if row["kind"] == "send")
-    return Life(message_id, topic, group, tuple(sorted(steps, key=lambda step: step.at)))
+    return History(message_id, topic, group, tuple(sorted(events, key=lambda event: event.at)))
 
 
-def _step(row: Row, stored: int) -> Step | None:
+def _event(row: Row, stored: int) -> HistoryEvent | None:
     at = (row["t_wall_us"] - stored) / MICROSECONDS
     kind, done = row["kind"], row["phase"] in ("ok", None)
     if not done:
         return None
     attempt = row["attempt"]
     if kind == "send":
-        return Step(at, Moment.STORED, None, f"in queue {row['queue']} at offset {row['offset']}")
+        return HistoryEvent(at, EventKind.STORED, None, f"in queue {row['queue']} at offset {row['offset']}")
     if kind == "deliver":
-        return Step(at, Moment.DELIVERED, attempt, f"attempt {attempt} to {row['client_id']}")
+        return HistoryEvent(at, EventKind.DELIVERED, attempt, f"attempt {attempt} to {row['client_id']}")
     if kind == "change":
         wait = (row["invisible_ms"] or 0) / 1000
-        return Step(at, Moment.RETRY_ASKED, attempt, f"again in {duration(wait)}")
+        return HistoryEvent(at, EventKind.NACKED, attempt, f"again in {duration(wait)}")
     if kind == "expire":
-        return Step(at, Moment.LEASE_ENDED, attempt, "nobody settled it in time")
+        return HistoryEvent(at, EventKind.LEASE_EXPIRED, attempt, "not acknowledged in time")
     if kind == "ack":
-        return Step(at, Moment.ACKED, attempt, "done for this group")
+        return HistoryEvent(at, EventKind.ACKED, attempt, "done for this group")
     if kind == "dlq.deliver":
-        return Step(at, Moment.DEAD_LETTER, attempt, f"copied to %DLQ%{row['group']}")
+        return HistoryEvent(at, EventKind.DEAD_LETTER, attempt, f"copied to %DLQ%{row['group']}")
     return None
 
 
-def ladder(told: Life, waits: Sequence[float]) -> tuple[Rung, ...]:
-    """The waits between deliveries beside the group's table, whose last entry repeats."""
-    times = [step.at for step in told.deliveries]
+def retries_of(history: History, waits: Sequence[float]) -> tuple[Retry, ...]:
+    """Return the waits between deliveries, each with that of the group's back-off, whose last entry repeats."""
+    times = [event.at for event in history.deliveries]
     return tuple(
-        Rung(number, waits[min(number, len(waits)) - 1], later - earlier)
+        Retry(number, waits[min(number, len(waits)) - 1], later - earlier)
         for number, (earlier, later) in enumerate(pairwise(times), start=1)
     )
 
 
 def group_waits(rows: Iterable[Row], group: str) -> tuple[float, ...]:
-    """The back-off table of `group` in seconds, from the last settings recorded for it; empty when there are none."""
-    found: tuple[float, ...] = ()
+    """Return the back-off of `group` in seconds, from the last settings recorded for it; empty if there are none."""
+    waits: tuple[float, ...] = ()
     for row in rows:
         settings = dict(row["cfg"] or ()) if row["kind"] == "config" and row["group"] == group else {}
         if settings.get("steps_ms"):
-            found = tuple(int(step) / 1000 for step in settings["steps_ms"].split(","))
-    return found
+            waits = tuple(int(step) / 1000 for step in settings["steps_ms"].split(","))
+    return waits
 
 
 def duration(seconds: float) -> str:
-    """A duration for people: `10 s`, `2 min`, `2 h`, `1 h 30 min`."""
+    """Format a duration: `10 s`, `2 min`, `2 h`, `1 h 30 min`."""
     if seconds < 60:
         return f"{seconds:.3g} s"
     minutes, rest = divmod(round(seconds), 60)

@@ -1,4 +1,4 @@
-"""The demonstration's page: one self-contained HTML file that shows a colleague what was done and what was found."""
+"""The demonstration's page: one self-contained HTML file with everything that was run and found."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from html import escape
 from importlib.resources import files
 from itertools import groupby
 
-from aiorocketmq_conformance.demo.charts import ladder_chart, timeline
-from aiorocketmq_conformance.demo.histories import Life, Rung, duration
+from aiorocketmq_conformance.demo.charts import retry_chart, timeline
+from aiorocketmq_conformance.demo.histories import History, Retry, duration
 from aiorocketmq_conformance.demo.shared_queues import Share
 
 STYLE = files(__package__).joinpath("page.css").read_text(encoding="utf-8")
@@ -34,26 +34,26 @@ class JudgedCase:
 
 
 @dataclass(frozen=True, slots=True)
-class Shown:
+class PageContent:
     """All that the page shows."""
 
     cards: Sequence[Card]
-    told: Life
-    rungs: Sequence[Rung]
+    history: History
+    retries: Sequence[Retry]
     shares: Sequence[Share]
     """The members of the group that shared queues."""
-    other_lives: Sequence[Life]
+    leased_histories: Sequence[History]
     judged: Mapping[str, Sequence[JudgedCase]]
     """Cases by target."""
     audit: Sequence[tuple[str, str, str]]
-    """Check, verdict, and what it found, in one sentence."""
+    """Check, verdict and finding, in one sentence."""
     audit_page: str | None
     """Path of the audit's own page, relative to this one."""
     planted: str | None
 
 
-def page(shown: Shown) -> str:
-    """The whole page as one text; it loads nothing from anywhere."""
+def page(shown: PageContent) -> str:
+    """Return the whole page as text; it loads no other resources."""
     return "".join(
         [
             '<!doctype html><html lang="en"><head><meta charset="utf-8">',
@@ -64,12 +64,12 @@ def page(shown: Shown) -> str:
             "that was killed, against the embedded fake broker; hours of retries passed in virtual time.</p>",
             _planted(shown.planted),
             _cards(shown.cards),
-            _one_message(shown.told),
-            _retry_ladder(shown.rungs),
+            _one_message(shown.history),
+            _retry_ladder(shown.retries),
             _shared_queues(shown.shares),
             _matrix(shown.judged),
             _audit(shown),
-            _others(shown.other_lives),
+            _others(shown.leased_histories),
             "</body></html>",
         ]
     )
@@ -89,38 +89,39 @@ def _cards(cards: Sequence[Card]) -> str:
     return f'<div class="cards">{inner}</div>'
 
 
-def _one_message(told: Life) -> str:
+def _one_message(history: History) -> str:
     return (
         "<h2>What happened to one message</h2>"
-        f'<p class="soft">Message <code>{escape(told.message_id)}</code> of topic '
-        f"<code>{escape(told.topic)}</code>, whose handler in group <code>{escape(told.group)}</code> always fails.</p>"
-        f"<figure>{timeline(told)}<figcaption>Time since it was stored, on a logarithmic axis. "
+        f'<p class="soft">Message <code>{escape(history.message_id)}</code> of topic '
+        f"<code>{escape(history.topic)}</code>, whose handler in group "
+        f"<code>{escape(history.group)}</code> always fails.</p>"
+        f"<figure>{timeline(history)}<figcaption>Time since it was stored, on a logarithmic axis. "
         "Point at a dot for its words.</figcaption></figure>"
-        f"<details><summary>The same as a table</summary>{_steps(told)}</details>"
+        f"<details><summary>The same as a table</summary>{_events(history)}</details>"
     )
 
 
-def _steps(told: Life) -> str:
+def _events(history: History) -> str:
     rows = "".join(
-        f'<tr><td class="n">{escape(duration(step.at))}</td><td>{step.moment.value}</td>'
-        f"<td>{escape(step.detail)}</td></tr>"
-        for step in told.steps
+        f'<tr><td class="n">{escape(duration(event.at))}</td><td>{event.kind.value}</td>'
+        f"<td>{escape(event.detail)}</td></tr>"
+        for event in history.events
     )
-    return f"<table><tr><th>after</th><th>moment</th><th>detail</th></tr>{rows}</table>"
+    return f"<table><tr><th>after</th><th>kind</th><th>detail</th></tr>{rows}</table>"
 
 
-def _retry_ladder(rungs: Sequence[Rung]) -> str:
+def _retry_ladder(retries: Sequence[Retry]) -> str:
     rows = "".join(
-        f'<tr><td>retry {rung.attempt}</td><td class="n">{duration(rung.expected)}</td>'
-        f'<td class="n">{duration(rung.seen)}</td><td class="n">{rung.seen - rung.expected:+.3f} s</td></tr>'
-        for rung in rungs
+        f'<tr><td>retry {retry.attempt}</td><td class="n">{duration(retry.expected)}</td>'
+        f'<td class="n">{duration(retry.observed)}</td><td class="n">{retry.observed - retry.expected:+.3f} s</td></tr>'
+        for retry in retries
     )
     return (
-        "<h2>The retry ladder, expected and seen</h2>"
+        "<h2>The retry ladder, expected and observed</h2>"
         '<p class="soft">Grey: the wait in the settings that the broker gave the group. '
         "Colour: the wait between two deliveries.</p>"
-        f"<figure>{ladder_chart(rungs)}</figure>"
-        "<details><summary>The same as a table</summary><table><tr><th></th><th>expected</th><th>seen</th>"
+        f"<figure>{retry_chart(retries)}</figure>"
+        "<details><summary>The same as a table</summary><table><tr><th></th><th>expected</th><th>observed</th>"
         f"<th>difference</th></tr>{rows}</table></details>"
     )
 
@@ -175,7 +176,7 @@ def _cell(case: JudgedCase) -> str:
     return f'<i class="{escape(case.verdict.replace("/", ""))}" title="{words}"></i>'
 
 
-def _audit(shown: Shown) -> str:
+def _audit(shown: PageContent) -> str:
     rows = "".join(
         f"<tr><td>{escape(check)}</td><td><b>{escape(verdict)}</b></td><td>{escape(words)}</td></tr>"
         for check, verdict, words in shown.audit
@@ -188,16 +189,16 @@ def _audit(shown: Shown) -> str:
         if rows
         else '<p class="soft">The audit did not run.</p>'
     )
-    return f"<h2>What the audit says of the recording</h2>{table}{link}"
+    return f"<h2>Audit of the recording</h2>{table}{link}"
 
 
-def _others(lives: Sequence[Life]) -> str:
-    if not lives:
+def _others(histories: Sequence[History]) -> str:
+    if not histories:
         return ""
-    parts = ["<h2>Held by a consumer that was killed</h2>"]
+    parts = ["<h2>Leased by a consumer that was killed</h2>"]
     parts += [
-        f"<figure>{timeline(told)}<figcaption><code>{escape(told.message_id)}</code>: its lease ended, and another "
-        "consumer of the group got it as its next attempt.</figcaption></figure>"
-        for told in lives
+        f"<figure>{timeline(history)}<figcaption><code>{escape(history.message_id)}</code>: its lease expired, and "
+        "another consumer of the group received the next attempt.</figcaption></figure>"
+        for history in histories
     ]
     return "".join(parts)

@@ -1,4 +1,4 @@
-"""The demonstration's steps on a terminal: a live table for people, plain lines where nobody watches."""
+"""Progress of the demonstration: a live table on a terminal, plain lines otherwise."""
 
 from __future__ import annotations
 
@@ -16,30 +16,30 @@ from rich.text import Text
 
 
 @dataclass(slots=True)
-class Stage:
-    """One step: what it is, what it last said, how long it took."""
+class ProgressStep:
+    """One step: its title, its last text, its duration."""
 
     title: str
-    words: str = ""
+    text: str = ""
     started: float = field(default_factory=time.monotonic)
     seconds: float | None = None
     failed: bool = False
     spinner: Spinner = field(default_factory=lambda: Spinner("dots"))
 
-    def tell(self, words: str) -> None:
-        """Replace what is said beside the title."""
-        self.words = words
+    def update(self, text: str) -> None:
+        """Replace the text after the title."""
+        self.text = text
 
 
-class Stages:
-    """`with stages.stage("produce") as stage: stage.tell("...")`; several may be open at once."""
+class Progress:
+    """`with progress.step("produce") as step: step.update("...")`; several may be open at once."""
 
     def __init__(self, console: Console) -> None:
         self._console = console
-        self._stages: list[Stage] = []
+        self._steps: list[ProgressStep] = []
         self._live = Live(get_renderable=self._table, console=console, refresh_per_second=12, transient=False)
 
-    def __enter__(self) -> Stages:
+    def __enter__(self) -> Progress:
         if self._console.is_terminal:
             self._live.start()
         return self
@@ -51,32 +51,28 @@ class Stages:
             self._live.stop()
 
     @contextmanager
-    def stage(self, title: str) -> Iterator[Stage]:
-        """Show a step for as long as the block runs."""
-        stage = Stage(title)
-        self._stages.append(stage)
+    def step(self, title: str) -> Iterator[ProgressStep]:
+        """Show a step while the block runs."""
+        step = ProgressStep(title)
+        self._steps.append(step)
         try:
-            yield stage
+            yield step
         except BaseException:
-            stage.failed = True
+            step.failed = True
             raise
         finally:
-            stage.seconds = time.monotonic() - stage.started
+            step.seconds = time.monotonic() - step.started
             if not self._console.is_terminal:
-                mark = "failed" if stage.failed else "done"
-                self._console.print(f"{mark} {stage.seconds:6.1f} s  {title}: {stage.words}", soft_wrap=True)
+                mark = "failed" if step.failed else "done"
+                self._console.print(f"{mark} {step.seconds:6.1f} s  {title}: {step.text}", soft_wrap=True)
 
     def _table(self) -> Table:
         table = Table.grid(padding=(0, 1))
-        for stage in self._stages:
-            running = stage.seconds is None
+        for step in self._steps:
+            running = step.seconds is None
             mark = (
-                stage.spinner
-                if running
-                else Text("✘", "bold red")
-                if stage.failed
-                else Text("✔", "bold green")
+                step.spinner if running else Text("✘", "bold red") if step.failed else Text("✔", "bold green")
             )
-            took = time.monotonic() - stage.started if stage.seconds is None else stage.seconds
-            table.add_row(mark, Text(stage.title, "bold"), Text(f"{took:5.1f} s", "dim"), Text(stage.words))
+            took = time.monotonic() - step.started if step.seconds is None else step.seconds
+            table.add_row(mark, Text(step.title, "bold"), Text(f"{took:5.1f} s", "dim"), Text(step.text))
         return table

@@ -18,165 +18,175 @@ from aiorocketmq_fake.core.broker import Broker
 from aiorocketmq_conformance import deviations
 from aiorocketmq_conformance.case import Level, load
 from aiorocketmq_conformance.demo.audit import Audited, audit
-from aiorocketmq_conformance.demo.histories import Row, duration, group_waits, ladder, life
-from aiorocketmq_conformance.demo.page import Card, JudgedCase, Shown, page
-from aiorocketmq_conformance.demo.progress import Stage, Stages
-from aiorocketmq_conformance.demo.scenario import BILLING, DESK, HELD, ORDER_COUNT, Played, Scenario, recorder
-from aiorocketmq_conformance.demo.shared_queues import in_words
+from aiorocketmq_conformance.demo.histories import Row, duration, group_waits, history_of, retries_of
+from aiorocketmq_conformance.demo.page import Card, JudgedCase, PageContent, page
+from aiorocketmq_conformance.demo.progress import Progress, ProgressStep
+from aiorocketmq_conformance.demo.scenario import (
+    BILLING,
+    DESK,
+    HELD,
+    ORDER_COUNT,
+    Scenario,
+    Summary,
+    recorder,
+)
+from aiorocketmq_conformance.demo.shared_queues import describe_shares
 from aiorocketmq_conformance.results import EXIT_FAILED, EXIT_PASSED, EXIT_UNKNOWN, RunResult
 from aiorocketmq_conformance.runner import Run
 from aiorocketmq_conformance.targets.choice import choose
 
 TARGETS = ("fake", "fake:apache-5.5")
 AREAS = ("retry.*", "fifo.*", "push.*", "dlq.*", "delay.*", "tx.*")
-"""What is judged here: the promises that the scene itself plays with. The command judges all of them."""
-# Three rungs take 100 s; the killed consumer held its messages for 30 s.
-RUNGS_BEFORE_THE_REST = 4
+"""Cases about the promises that the scenario uses. The command runs all cases."""
+# Three retries take 100 s; the leases of the killed consumer 30 s.
+ATTEMPTS_BEFORE_OTHERS = 4
 
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """What the command line says."""
+    """The options of the command line."""
 
     out: Path
     seed: int
     planted: str | None
     core: Callable[..., Broker]
-    """The core of the fake: the real one, or one with the planted fault."""
+    """The core of the fake: the real one, or one with the injected fault."""
     with_spark: bool
     with_conformance: bool
 
 
 @dataclass(frozen=True, slots=True)
-class Performance:
-    """What came of it."""
+class DemoResult:
+    """The result."""
 
     page: Path
-    played: Played
+    summary: Summary
     runs: Sequence[RunResult]
     audited: Audited | None
 
     @property
     def exit_code(self) -> int:
-        """1 when any part found a broken promise, 3 when one could not say, else 0."""
+        """1 if any part found a broken promise, 3 if one had no verdict, else 0."""
         codes = {run.exit_code for run in self.runs} | ({self.audited.exit_code} if self.audited else set())
         return next((code for code in (EXIT_FAILED, EXIT_UNKNOWN) if code in codes), EXIT_PASSED)
 
 
-async def perform(options: Options, stages: Stages) -> Performance:
-    """Do everything; the page and all evidence are in `options.out` afterwards."""
+async def run_demo(options: Options, progress: Progress) -> DemoResult:
+    """Run all parts; the page and all evidence are in `options.out` afterwards."""
     options.out.mkdir(parents=True, exist_ok=True)
     recording = options.out / "recording"
     with _logging_to(options.out / "demo.log"):
-        played = await _play(options, recording, stages)
+        summary = await _play(options, recording, progress)
         async with asyncio.TaskGroup() as group:
-            judging = group.create_task(_judge(options, stages))
-            auditing = group.create_task(_audit(recording, options, stages))
+            judging = group.create_task(_judge(options, progress))
+            auditing = group.create_task(_audit(recording, options, progress))
     runs, audited = judging.result(), auditing.result()
-    with stages.stage("the page") as stage:
+    with progress.step("the page") as step:
         path = options.out / "index.html"
-        path.write_text(_page(played, runs, audited, recording, options.planted), encoding="utf-8")
-        stage.tell(str(path))
-    return Performance(path, played, runs, audited)
+        path.write_text(_page(summary, runs, audited, recording, options.planted), encoding="utf-8")
+        step.update(str(path))
+    return DemoResult(path, summary, runs, audited)
 
 
-async def _play(options: Options, recording: Path, stages: Stages) -> Played:
+async def _play(options: Options, recording: Path, progress: Progress) -> Summary:
     async with FakeBroker(
         clock="manual", record=recording, seed=options.seed, core=options.core, remoting_port=0
     ) as broker:
         client_recorder = recorder(recording, broker)
         scenario = Scenario(broker, [client_recorder], random.Random(options.seed))
-        played = scenario.played
+        summary = scenario.summary
         try:
-            with stages.stage("fake broker") as stage:
+            with progress.step("fake broker") as step:
                 await scenario.prepare()
-                stage.tell(f"{broker.endpoint}, virtual time")
-            with stages.stage("Producer") as stage:
+                step.update(f"{broker.endpoint}, virtual time")
+            with progress.step("Producer") as step:
                 await scenario.produce()
-                stage.tell(f"{played.sent} messages: normal, FIFO, delayed")
-            with stages.stage("PushConsumer") as stage:
+                step.update(f"{summary.sent} messages: normal, FIFO, delayed")
+            with progress.step("PushConsumer") as step:
                 async with scenario.consumers():
                     await scenario.consume()
-                    stage.tell(f"{played.handled} handled, one handler always fails")
-                    with stages.stage("retry ladder") as rungs:
-                        await _other_consumers(scenario, stages, rungs)
-                        await scenario.climb(rungs.tell)
-                        rungs.tell(
-                            f"{played.attempts} attempts in {duration(played.virtual_seconds)} of virtual time, "
+                    step.update(f"{summary.handled} handled, one handler always fails")
+                    with progress.step("retries") as retries:
+                        await _other_consumers(scenario, progress, retries)
+                        await scenario.advance_retries(retries.update)
+                        retries.update(
+                            f"{summary.attempts} attempts in {duration(summary.virtual_seconds)} of virtual time, "
                             "then the dead letter"
                         )
         finally:
             client_recorder.close()
-    return played
+    return summary
 
 
-async def _other_consumers(scenario: Scenario, stages: Stages, rungs: Stage) -> None:
-    with stages.stage("killed consumer") as stage:
-        await scenario.hold_and_kill()
-        stage.tell(f"killed while it held {len(scenario.played.held)} messages")
-    with stages.stage("SimpleConsumer") as stage:
+async def _other_consumers(scenario: Scenario, progress: Progress, retries: ProgressStep) -> None:
+    with progress.step("killed consumer") as step:
+        await scenario.kill_consumer()
+        step.update(f"killed while it held {len(scenario.summary.held)} messages")
+    with progress.step("SimpleConsumer") as step:
         await scenario.settle(ORDER_COUNT - HELD)
-        stage.tell("waits for the leases of the killed consumer to end")
-        await scenario.climb(rungs.tell, attempts=RUNGS_BEFORE_THE_REST)
+        step.update("waits for the leases of the killed consumer to end")
+        await scenario.advance_retries(retries.update, attempts=ATTEMPTS_BEFORE_OTHERS)
         await scenario.settle(HELD)
-        stage.tell("acknowledged all orders, those of the killed consumer too")
-    with stages.stage("PullConsumer") as stage:
+        step.update("acknowledged all orders, those of the killed consumer too")
+    with progress.step("PullConsumer") as step:
         await scenario.pull()
-        stage.tell(f"read {scenario.played.pulled} orders by offset")
-    with stages.stage("shared queues") as stage:
+        step.update(f"read {scenario.summary.pulled} orders by offset")
+    with progress.step("shared queues") as step:
         await scenario.share()
-        stage.tell(in_words(scenario.played.shares))
+        step.update(describe_shares(scenario.summary.shares))
 
 
-async def _judge(options: Options, stages: Stages) -> tuple[RunResult, ...]:
+async def _judge(options: Options, progress: Progress) -> tuple[RunResult, ...]:
     if not options.with_conformance:
         return ()
-    known = load()
-    cases = known.select(AREAS, levels=[Level.MUST])
+    registry = load()
+    cases = registry.select(AREAS, levels=[Level.MUST])
     results = []
     for target in TARGETS:
-        with stages.stage(f"conformance of {target}") as stage:
+        with progress.step(f"conformance of {target}") as step:
             async with choose(target) as broker:
-                expected = deviations.bundled(broker.deviations, known=known, today=date.today())
-                run = Run(cases, broker, deviations=expected, on_result=_counting(stage, len(cases)))
+                expected = deviations.bundled(broker.deviations, known=registry, today=date.today())
+                run = Run(cases, broker, deviations=expected, on_result=_counting(step, len(cases)))
                 results.append(await run.finish())
-            stage.tell(results[-1].headline)
+            step.update(results[-1].headline)
     return tuple(results)
 
 
-def _counting(stage: Stage, total: int) -> Callable[[object], None]:
-    seen = 0
+def _counting(step: ProgressStep, total: int) -> Callable[[object], None]:
+    finished = 0
 
     def count(result: object) -> None:
-        nonlocal seen
-        seen += 1
-        stage.tell(f"{seen} of {total} cases")
+        nonlocal finished
+        finished += 1
+        step.update(f"{finished} of {total} cases")
 
     return count
 
 
-async def _audit(recording: Path, options: Options, stages: Stages) -> Audited | None:
+async def _audit(recording: Path, options: Options, progress: Progress) -> Audited | None:
     if not options.with_spark:
         return None
-    with stages.stage("Spark audit") as stage:
-        stage.tell("reading the recording")
+    with progress.step("Spark audit") as step:
+        step.update("reading the recording")
         audited = await audit(recording, options.out / "audit")
-        stage.tell(", ".join(f"{name}: {verdict}" for name, verdict, _ in audited.checks))
+        step.update(", ".join(f"{name}: {verdict}" for name, verdict, _ in audited.checks))
     return audited
 
 
 def _page(
-    played: Played, runs: Sequence[RunResult], audited: Audited | None, recording: Path, planted: str | None
+    summary: Summary, runs: Sequence[RunResult], audited: Audited | None, recording: Path, planted: str | None
 ) -> str:
     rows: list[Row] = parquet.read_table(recording).to_pylist()
-    told = life(rows, message_id=played.poisoned, group=BILLING)
+    history = history_of(rows, message_id=summary.failing, group=BILLING)
     return page(
-        Shown(
-            cards=_cards(played, runs, audited),
-            told=told,
-            rungs=ladder(told, group_waits(rows, BILLING)),
-            shares=played.shares,
-            other_lives=[life(rows, message_id=message_id, group=DESK) for message_id in played.held],
+        PageContent(
+            cards=_cards(summary, runs, audited),
+            history=history,
+            retries=retries_of(history, group_waits(rows, BILLING)),
+            shares=summary.shares,
+            leased_histories=[
+                history_of(rows, message_id=message_id, group=DESK) for message_id in summary.held
+            ],
             judged=_judged(runs),
             audit=audited.checks if audited else (),
             audit_page="audit/report.html" if audited else None,
@@ -185,21 +195,21 @@ def _page(
     )
 
 
-def _cards(played: Played, runs: Sequence[RunResult], audited: Audited | None) -> list[Card]:
+def _cards(summary: Summary, runs: Sequence[RunResult], audited: Audited | None) -> list[Card]:
     cards = [
-        Card(str(played.sent), "messages sent: normal, FIFO and delayed"),
+        Card(str(summary.sent), "messages sent: normal, FIFO and delayed"),
         Card(
-            str(played.attempts),
-            f"attempts of one message in {duration(played.virtual_seconds)} of virtual time",
+            str(summary.attempts),
+            f"attempts of one message in {duration(summary.virtual_seconds)} of virtual time",
         ),
-        Card(str(len(played.held)), "messages given back after a consumer was killed"),
+        Card(str(len(summary.held)), "messages redelivered after a consumer was killed"),
     ]
     for run in runs:
         mood = "bad" if run.exit_code == EXIT_FAILED else "good"
         cards.append(Card(run.headline.partition(",")[0], f"conformance cases on {run.target}", mood))
     if audited is not None:
         moods = {"valid": "good", "invalid": "bad"}
-        cards.append(Card(audited.verdict, "says the Spark audit", moods.get(audited.verdict, "odd")))
+        cards.append(Card(audited.verdict, "by the Spark audit", moods.get(audited.verdict, "odd")))
     return cards
 
 
@@ -214,7 +224,7 @@ def _judged(runs: Sequence[RunResult]) -> Mapping[str, Sequence[JudgedCase]]:
 
 @contextmanager
 def _logging_to(path: Path) -> Iterator[None]:
-    """Keep the packages' own log lines off the terminal; the failing handler fails seventeen times."""
+    """Keep log lines off the terminal: the failing handler fails seventeen times."""
     handler = logging.FileHandler(path, encoding="utf-8")
     handler.setFormatter(logging.Formatter("%(asctime)s %(levelname)s %(name)s %(message)s"))
     loggers = [

@@ -1,4 +1,4 @@
-"""What the demonstration plays: producers, four kinds of consumers, a failing handler and a killed process."""
+"""The demonstration's scenario: producers, four kinds of consumers, a failing handler and a killed process."""
 
 from __future__ import annotations
 
@@ -27,21 +27,21 @@ SHIPMENT_GROUPS, SHIPMENTS_EACH = 6, 10
 REMINDER_COUNT, REMINDER_DELAY = 5, 600.0
 HELD = 3
 MAX_ATTEMPTS = 17
-# Real seconds that any wait may take before the demonstration gives up with an error.
+# Real seconds after which any wait fails.
 PATIENCE = 20.0
-# Real seconds that the manual clock lets consumers settle what they were handed.
+# Real seconds for which the manual clock lets consumers ack their deliveries.
 SETTLING = 5.0
 
 Tell = Callable[[str], None]
 
 
 @dataclass(slots=True)
-class Played:
-    """What was done, for the page and for the closing lines."""
+class Summary:
+    """What was done, for the page and for the last lines."""
 
     sent: int = 0
     handled: int = 0
-    poisoned: str = ""
+    failing: str = ""
     held: tuple[str, ...] = ()
     attempts: int = 0
     pulled: int = 0
@@ -50,10 +50,8 @@ class Played:
 
 
 class Scenario(Hook):
-    """One performance against one fake broker; each step may be called once, in the order written here.
-
-    It is a hook of its own clients, to see when they know what they are waiting for.
-    """
+    """One run against one fake broker; each step may be called once, in the order of definition. It is a hook of
+    its own clients, to wait for their events."""
 
     def __init__(self, broker: FakeBroker, hooks: list[Hook], random: Random) -> None:
         self._broker = broker
@@ -61,13 +59,13 @@ class Scenario(Hook):
         self._random = random
         self._changed = asyncio.Event()
         self._billing_polls: set[int] = set()
-        """Polls for orders that are parked; a busy queue has several."""
-        self._given_back = 0
+        """Parked polls for orders; a busy queue has several."""
+        self._nacks = 0
         self._started = broker.clock.now()
-        self.played = Played()
+        self.summary = Summary()
 
     async def prepare(self) -> None:
-        """Make the topics and groups."""
+        """Create the topics and groups."""
         await self._broker.create_topic(ORDERS, queues=4)
         await self._broker.create_topic(SHIPMENTS, type="FIFO", queues=4)
         await self._broker.create_topic(REMINDERS, type="DELAY", queues=1)
@@ -76,7 +74,7 @@ class Scenario(Hook):
         await self._broker.create_group(SHIPPING, ordered=True, max_attempts=MAX_ATTEMPTS)
 
     async def produce(self) -> None:
-        """Send orders side by side, shipments in order within their group, and reminders for later."""
+        """Send orders concurrently, shipments in order within their group, and delayed reminders."""
         async with Producer(self._broker.endpoint, hooks=self._hooks) as producer:
             receipts = await asyncio.gather(
                 *(
@@ -84,7 +82,7 @@ class Scenario(Hook):
                     for n in range(ORDER_COUNT)
                 )
             )
-            self.played.poisoned = self._random.choice(receipts).message_id
+            self.summary.failing = self._random.choice(receipts).message_id
 
             async def ship(customer: str) -> None:
                 for number in range(SHIPMENTS_EACH):
@@ -94,10 +92,10 @@ class Scenario(Hook):
             for number in range(REMINDER_COUNT):
                 body = f"reminder {number}".encode()
                 await producer.send(Message(REMINDERS, body, delay=REMINDER_DELAY))
-        self.played.sent = ORDER_COUNT + SHIPMENT_GROUPS * SHIPMENTS_EACH + REMINDER_COUNT
+        self.summary.sent = ORDER_COUNT + SHIPMENT_GROUPS * SHIPMENTS_EACH + REMINDER_COUNT
 
-    async def hold_and_kill(self) -> None:
-        """Let another process take messages, and kill it while it holds them."""
+    async def kill_consumer(self) -> None:
+        """Let another process lease messages, and kill it."""
         process = await asyncio.create_subprocess_exec(
             sys.executable,
             "-m",
@@ -119,11 +117,11 @@ class Scenario(Hook):
             raise RuntimeError(
                 "the consumer that was to be killed took no messages: run it alone to see why."
             )
-        self.played.held = tuple(json.loads(line))
+        self.summary.held = tuple(json.loads(line))
 
     @asynccontextmanager
     async def consumers(self) -> AsyncIterator[None]:
-        """Both push consumers, one of whose handlers fails for one message, whatever its attempt."""
+        """Run both push consumers; one handler always fails for one message."""
         async with AsyncExitStack() as stack:
             stack.enter_context(self._broker.events.listen(self._watch))
             for group, topics, handler in (
@@ -141,24 +139,24 @@ class Scenario(Hook):
             yield
 
     async def consume(self) -> None:
-        """Wait until the push consumers have handled everything that can be handled now."""
+        """Wait until the push consumers have handled all available messages."""
         ready = ORDER_COUNT - 1 + SHIPMENT_GROUPS * SHIPMENTS_EACH
-        await self._until(lambda: self.played.handled >= ready and self.played.attempts >= 1)
+        await self._until(lambda: self.summary.handled >= ready and self.summary.attempts >= 1)
 
-    async def settle(self, wanted: int) -> None:
-        """Take and acknowledge `wanted` orders at the desk."""
+    async def settle(self, count: int) -> None:
+        """Receive and acknowledge `count` orders with the simple consumer."""
         taken = 0
         async with SimpleConsumer(
             self._broker.endpoint, group=DESK, subscriptions=[ORDERS], hooks=self._hooks
         ) as consumer:
-            while taken < wanted:
+            while taken < count:
                 async with asyncio.timeout(PATIENCE):
                     messages = await consumer.receive(max_messages=32, invisible=60, wait=5)
                 await consumer.ack(messages)
                 taken += len(messages)
 
     async def pull(self) -> None:
-        """Read every queue of the orders from its beginning, and commit where that got."""
+        """Read every queue of the orders from its beginning, and commit the offsets."""
         async with PullConsumer(self._broker.endpoint, group=LEDGER, hooks=self._hooks) as consumer:
             queues = await consumer.queues(ORDERS)
             consumer.assign(queues)
@@ -166,32 +164,34 @@ class Scenario(Hook):
                 await consumer.seek(queue, Offset.BEGIN)
             async with asyncio.timeout(PATIENCE):
                 async for batch in consumer:
-                    self.played.pulled += len(batch)
+                    self.summary.pulled += len(batch)
                     await consumer.commit(batch)
-                    if self.played.pulled >= ORDER_COUNT:
+                    if self.summary.pulled >= ORDER_COUNT:
                         break
 
     async def share(self) -> None:
         """Let four consumers share queues, one of which leaves."""
-        self.played.shares = await share_queues(self._broker, self._hooks)
-        self.played.sent += 2 * HALF
+        self.summary.shares = await share_queues(self._broker, self._hooks)
+        self.summary.sent += 2 * HALF
 
-    async def climb(self, tell: Tell, *, attempts: int = MAX_ATTEMPTS + 1) -> None:
-        """Move the clock from retry to retry, until the poisoned message has had `attempts` or is a dead letter."""
-        while self.played.attempts < attempts and not self._broker.dead_letters(BILLING):
-            if self.played.attempts > MAX_ATTEMPTS:
+    async def advance_retries(self, tell: Tell, *, attempts: int = MAX_ATTEMPTS + 1) -> None:
+        """Move the clock from retry to retry, until the failing message has had `attempts` or is a dead letter."""
+        while self.summary.attempts < attempts and not self._broker.dead_letters(BILLING):
+            if self.summary.attempts > MAX_ATTEMPTS:
                 raise RuntimeError(
-                    "the poisoned message never became a dead letter: the broker keeps no limit."
+                    "the failing message never became a dead letter: the broker keeps no limit."
                 )
-            # The client must have read that its change was done: its own recording tells the time of that, too.
-            await self._until(lambda: self._given_back >= self.played.attempts)
-            due = self._poisoned_lease_end()
-            # Polls end while the clock jumps, and clients come back in real time: the retry must find one waiting.
+            # The client must have received the response to its change: its recording has that time, too.
+            await self._until(lambda: self._nacks >= self.summary.attempts)
+            due = self._failing_lease_end()
+            # Polls expire while the clock jumps, and clients poll again in real time: the retry must find one parked.
             await self._broker.clock.advance_to(due - 1.0)
             await self._until(lambda: bool(self._billing_polls))
             await self._broker.clock.advance_to(due, patience=SETTLING)
-            self.played.virtual_seconds = self._broker.clock.now() - self._started
-            tell(f"{self.played.attempts} attempts in {self.played.virtual_seconds / 3600:.1f} virtual hours")
+            self.summary.virtual_seconds = self._broker.clock.now() - self._started
+            tell(
+                f"{self.summary.attempts} attempts in {self.summary.virtual_seconds / 3600:.1f} virtual hours"
+            )
 
     def _watch(self, events: Sequence[Event]) -> None:
         for event in events:
@@ -204,32 +204,32 @@ class Scenario(Hook):
                     self._billing_polls.discard(event.batch)
                 self._changed.set()
 
-    def _poisoned_lease_end(self) -> float:
+    def _failing_lease_end(self) -> float:
         ends = [
             lease.ends_at
             for lease in self._broker.leases(BILLING)
-            if lease.message_id == self.played.poisoned
+            if lease.message_id == self.summary.failing
         ]
         if not ends:
-            raise RuntimeError("the poisoned message is neither leased nor dead: the broker lost it.")
+            raise RuntimeError("the failing message is neither leased nor dead: the broker lost it.")
         return max(ends)
 
     def observe(self, event: ClientFact) -> None:
-        """Count how often the poisoned message was given back, as its consumer knows."""
+        """Return how often the failing message was nacked, as observed by its consumer."""
         if isinstance(event, ChangeEvent) and event.phase is Phase.OK:
-            self._given_back += event.message.message_id == self.played.poisoned
+            self._nacks += event.message.message_id == self.summary.failing
             self._changed.set()
 
     async def _bill(self, message: ReceivedMessage) -> None:
-        if message.message_id == self.played.poisoned:
-            self.played.attempts += 1
+        if message.message_id == self.summary.failing:
+            self.summary.attempts += 1
             self._changed.set()
             raise ValueError("this handler never accepts this message")
-        self.played.handled += 1
+        self.summary.handled += 1
         self._changed.set()
 
     async def _ship(self, message: ReceivedMessage) -> None:
-        self.played.handled += 1
+        self.summary.handled += 1
         self._changed.set()
 
     async def _until(self, holds: Callable[[], bool]) -> None:
@@ -240,5 +240,5 @@ class Scenario(Hook):
 
 
 def recorder(folder: Path, broker: FakeBroker) -> Recorder:
-    """A client's recorder that follows the broker's own clock, so that both observers tell one time."""
+    """Return a client's recorder on the broker's clock, so that both recordings have one time."""
     return Recorder(folder, clock=broker.clock.now)

@@ -1,4 +1,4 @@
-"""A scene of the demonstration: four consumers of one group share the queues of a topic, and one of them leaves."""
+"""A part of the scenario: four consumers of one group share the queues of a topic, and one of them leaves."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ PATIENCE = 20.0
 
 @dataclass(slots=True)
 class Share:
-    """One member: its queues with all four there, its queues after one has left, and how much it read."""
+    """One member: its queues with all four members, its queues after one has left, and how much it read."""
 
     name: str
     before: tuple[int, ...] = ()
@@ -29,7 +29,7 @@ class Share:
 
 
 class _Member(Hook):
-    """Reads and commits until it is closed; a hook of its own consumer, to see its queues."""
+    """Reads and commits until it is closed; a hook of its own consumer, to observe its queues."""
 
     def __init__(
         self, share: Share, consumer: Callable[[Hook], PullConsumer], changed: asyncio.Event
@@ -41,7 +41,7 @@ class _Member(Hook):
         self._reading: asyncio.Task[None] | None = None
 
     def observe(self, event: Event) -> None:
-        """Take down a change of its queues."""
+        """Record a change of its queues."""
         if isinstance(event, AssignEvent):
             self.queues = tuple(sorted(queue.id for queue in event.queues))
             self._changed.set()
@@ -109,8 +109,8 @@ async def _send(broker: FakeBroker, hooks: Sequence[Hook]) -> None:
         await producer.send_many([Message(PAYMENTS, b"paid %d" % number) for number in range(HALF)])
 
 
-def in_words(shares: Sequence[Share]) -> str:
-    """Who had which queues, in one line."""
+def describe_shares(shares: Sequence[Share]) -> str:
+    """Return the queues of each member, in one line."""
     before = "; ".join(f"{each.name} {_listed(each.before)}" for each in shares)
     after = "; ".join(f"{each.name} {_listed(each.after)}" for each in shares if each.after)
     return f"{before}. {shares[-1].name} leaves: {after}"

@@ -1,4 +1,4 @@
-"""What a probe client saw: deliveries and the complete frames of a receive, each with its time."""
+"""Responses as observed by a probe client: deliveries and all frames of a receive, each with its time."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from aiorocketmq.wire import messages as pb
 
 
 def code_name(code: int) -> str:
-    """The name of a v2 code; the number itself where the contract has no name for it."""
-    return pb.Code.Name(code) if code in pb.Code.values() else str(code)  # type: ignore[arg-type]  # any number may come
+    """Return the name of a v2 code, or the number if it is not in the contract."""
+    return pb.Code.Name(code) if code in pb.Code.values() else str(code)  # type: ignore[arg-type]  # any number is possible
 
 
 class HasStatus(Protocol):
@@ -27,7 +27,7 @@ class HasEntries(Protocol):
 
     @property
     def entries(self) -> Iterable[HasStatus]:
-        """What became of each message."""
+        """One entry for each message."""
 
 
 def code_of(response: HasStatus) -> str:
@@ -41,24 +41,24 @@ def entry_codes(response: HasEntries) -> list[str]:
 
 
 def status_text(status: pb.Status) -> str:
-    """The name of a status's code with the server's text, on one line."""
+    """Return the name of a status's code with the server's text, on one line."""
     text = " ".join(status.message.split())
     return f"{code_name(status.code)}: {text}" if text else code_name(status.code)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Delivery:
-    """One message as it came out of a receive."""
+    """One message of a receive."""
 
     message: pb.Message
     at: float
     """When its frame arrived, seconds of the case's clock."""
     asked_at: float
-    """When the receive that brought it was sent."""
+    """When its receive was sent."""
     client_id: str
     group: str
     serial: int
-    """Grows with every delivery of the process: the order of arrival where a manual clock stands still."""
+    """Incremented with every delivery of the process: the order of arrival if a manual clock does not move."""
 
     @property
     def id(self) -> str:
@@ -77,7 +77,7 @@ class Delivery:
 
     @property
     def topic(self) -> str:
-        """The topic's name as the message tells it."""
+        """The topic's name."""
         return self.message.topic.name
 
     @property
@@ -128,7 +128,7 @@ class Delivery:
 
 @dataclass(frozen=True, slots=True)
 class Received:
-    """A whole receive or pull: its frames in order of arrival, its times, and how the stream ended."""
+    """A complete receive or pull: its frames in order of arrival, its times, and how the stream ended."""
 
     frames: tuple[tuple[str, float], ...]
     """(`status` | `message` | `delivery_timestamp`, time of arrival)."""
@@ -137,9 +137,9 @@ class Received:
     started: float
     ended: float
     error: str | None
-    """Name of the gRPC status where the stream did not end well, else None."""
+    """Name of the gRPC status if the stream failed, else None."""
     next_offset: int | None = None
-    """Where to go on, told by a pull only."""
+    """The next offset, of a pull only."""
 
     @property
     def kinds(self) -> tuple[str, ...]:
@@ -148,7 +148,7 @@ class Received:
 
     @property
     def code(self) -> int:
-        """The v2 code; AssertionError when there was not exactly one status."""
+        """The v2 code; AssertionError unless there was exactly one status."""
         assert len(self.statuses) == 1, f"{len(self.statuses)} status frames, stream ended with {self.error}"
         return self.statuses[0].code
 

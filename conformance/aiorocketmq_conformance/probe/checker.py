@@ -1,4 +1,4 @@
-"""A producer that answers the server's questions about its transactions."""
+"""A producer that answers the server's transaction checks."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from aiorocketmq_conformance.probe.clock import STUCK
 from aiorocketmq_conformance.probe.requests import resource
 from aiorocketmq_conformance.probe.telemetry import StreamEnded
 
-# Servers forget a client that they have not heard of for two minutes (rule R2.15).
+# Servers expire a client that is silent for two minutes (rule R2.15).
 HEARTBEAT_EVERY = 30.0
 CHECK_TIMES = "TRANSACTION_CHECK_TIMES"
 """The property in which Apache's servers number the checks of a message."""
@@ -28,7 +28,7 @@ ROLLBACK = pb.TransactionResolution.ROLLBACK
 
 @dataclass(frozen=True, slots=True)
 class Check:
-    """One question of the server: what became of this transaction?"""
+    """One transaction check of the server."""
 
     message: pb.Message
     transaction_id: str
@@ -43,25 +43,25 @@ class Check:
 
     @property
     def number(self) -> int:
-        """Its number by the server's count, from 1; 0 where the server does not tell."""
+        """Its number by the server's count, from 1; 0 if unknown."""
         return int(self.message.user_properties.get(CHECK_TIMES, "0"))
 
 
 Decide = Callable[[Check], "int | None"]
-"""What to answer to a check: a resolution, or None for no answer."""
+"""Returns the resolution of a check, or None for no response."""
 
 
 class Checker:
-    """Takes every check that comes on a producer's stream, and answers as `decide` says. Used as `async with`."""
+    """Receives every check on a producer's stream, and responds with the result of `decide`. Used as `async with`."""
 
     def __init__(self, client: ProbeClient, decide: Decide) -> None:
-        """The client must have presented itself."""
+        """The client must have sent its settings."""
         self.client = client
         self._decide = decide
         self.checks: list[Check] = []
         """Every check in the order of arrival."""
         self.broken: list[BaseException] = []
-        """What went wrong while answering; a case asserts that it stays empty."""
+        """Errors of responses; a case asserts that it stays empty."""
         self._changed = asyncio.Condition()
         self._tasks: list[asyncio.Task[None]] = []
 
@@ -75,7 +75,7 @@ class Checker:
         await self.stop()
 
     async def stop(self) -> None:
-        """Listen no longer."""
+        """Stop receiving."""
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
@@ -85,11 +85,11 @@ class Checker:
         return [check for check in self.checks if check.id == message_id]
 
     async def count(self, enough: int, message_id: str | None = None) -> None:
-        """Return when so many checks (of one message) came."""
+        """Wait for `count` checks (of one message)."""
         await self._until(lambda: self._number(message_id) >= enough)
 
     async def last(self, limit: int, message_id: str) -> None:
-        """Return when so many checks of a message came, or the one of that number by the server's count."""
+        """Wait for `limit` checks of a message, or for the one with that number by the server's count."""
         await self._until(
             lambda: (
                 self._number(message_id) >= limit
@@ -113,13 +113,13 @@ class Checker:
             try:
                 frame = await stream.next()
             except StreamEnded as end:
-                if end.code != "SILENCE":  # nobody asks: that is what many cases want to see
+                if end.code != "SILENCE":  # no check: expected by many cases
                     return
                 continue
             if frame.HasField("recover_orphaned_transaction_command"):
-                asked = frame.recover_orphaned_transaction_command
+                check = frame.recover_orphaned_transaction_command
                 await self._take(
-                    Check(asked.message, asked.transaction_id, self.client.clock.now(), self.client.client_id)
+                    Check(check.message, check.transaction_id, self.client.clock.now(), self.client.client_id)
                 )
 
     async def _take(self, check: Check) -> None:
@@ -133,7 +133,7 @@ class Checker:
                 assert reply.status.code == pb.Code.OK, (
                     f"the answer to a check got {code_of(reply)}: {reply.status.message}"
                 )
-        except AssertionError as error:  # told to the case by `count`
+        except AssertionError as error:  # raised in the case by `count`
             self.broken.append(error)
         async with self._changed:
             self._changed.notify_all()

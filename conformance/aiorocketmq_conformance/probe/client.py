@@ -1,4 +1,4 @@
-"""A raw client of the v2 service: any field may be set, also wrong; every call's times are kept."""
+"""A raw client of the v2 service: any field can be set to any value; the times of every call are recorded."""
 
 from __future__ import annotations
 
@@ -15,27 +15,28 @@ from aiorocketmq.wire.methods import METHODS
 
 from aiorocketmq_conformance.blocks import Step
 from aiorocketmq_conformance.probe.answers import Delivery, Received, code_of, status_text
+from aiorocketmq_conformance.probe.call_recorder import OnResponse, ignore
 from aiorocketmq_conformance.probe.clock import STUCK, Clock
 from aiorocketmq_conformance.probe.requests import duration, endpoints, resource, tag_filter
 from aiorocketmq_conformance.probe.telemetry import Telemetry
 from aiorocketmq_conformance.probe.traffic import Call
-from aiorocketmq_conformance.probe.witness import Answered, nothing
 
 _SERIALS = itertools.count()
-# A receive's deadline beyond its poll: a shorter one loses answers on a busy server (live-broker-consumption 2).
+# Deadline of a receive in addition to its poll: a shorter one loses responses on a busy server
+# (live-broker-consumption 2).
 DEADLINE_MARGIN = 7.0
 _OPTIONS = (
     ("grpc.max_receive_message_length", -1),
     ("grpc.max_send_message_length", -1),
     ("grpc.enable_retries", 0),
-    # A broker that was restarted is found again at once.
+    # Reconnects to a restarted broker at once.
     ("grpc.initial_reconnect_backoff_ms", 50),
     ("grpc.max_reconnect_backoff_ms", 200),
 )
 
 
 class CallFailed(AssertionError):
-    """The call itself failed, where a well-behaved server answers with a status. Unexpected, it fails the case."""
+    """The call itself failed, although servers should respond with a status. Unless expected, it fails the case."""
 
     def __init__(self, method: str, code: str, details: str) -> None:
         super().__init__(f"{method} ended with {code}: {details}")
@@ -43,7 +44,7 @@ class CallFailed(AssertionError):
 
 
 class ProbeClient:
-    """One client id on one connection. Used as `async with`; leaving it terminates the client and hangs up."""
+    """One client id on one connection. Used as `async with`, which terminates the client and disconnects."""
 
     def __init__(
         self,
@@ -55,11 +56,11 @@ class ProbeClient:
         require: Callable[[Step], None] = lambda step: None,
         unjudged: AbstractSet[str] = frozenset(),
     ):
-        """`headers` are laid over the usual ones; None leaves a header out. `require` raises Blocked for a step that
-        was shown not to work: who needs the step to succeed calls it first. `unjudged` are ids of messages that
-        are no part of the case."""
+        """`headers` override the usual ones; None omits a header. `require` raises Blocked for a step that is
+        known to fail: called before each call that has to succeed. `unjudged` are ids of messages that are not
+        part of the case."""
         self.endpoint = endpoint
-        """Where it calls."""
+        """The endpoint."""
         self.client_id = client_id
         self.clock = clock
         self.require = require
@@ -72,13 +73,13 @@ class ProbeClient:
             "x-mq-protocol": "v2",
         }
         self._headers.update(headers or {})
-        # A proxy that stands apart from its broker sends these back as the route's (rule R3.5).
+        # A separate proxy returns these as the endpoints of routes (rule R3.5).
         self._endpoints = endpoints(endpoint)
         self._streams: list[Telemetry] = []
         self.stream: Telemetry | None = None
         """The newest telemetry stream."""
         self.settings: pb.Settings | None = None
-        """The server's last answer to this client's settings."""
+        """The server's last response to this client's settings."""
         self._group = ""
         self._is_lite = False
 
@@ -89,16 +90,16 @@ class ProbeClient:
         await self.close()
 
     async def close(self) -> None:
-        """Tell the server good-bye where it knows this client, end the streams, hang up. Never raises."""
+        """Terminate the client if the server knows it, end the streams, disconnect. Never raises."""
         if self.settings is not None:
             with suppress(grpc.aio.AioRpcError, CallFailed):
                 await self.terminate(self._group)
         await self.vanish()
-        if (witness := self.clock.traffic.witness) is not None:
-            witness.left(self.client_id)
+        if (call_recorder := self.clock.traffic.call_recorder) is not None:
+            call_recorder.left(self.client_id)
 
     async def vanish(self) -> None:
-        """Hang up without a word, as a crashed process does."""
+        """Disconnect without termination, as a crashed process does."""
         self.settings = None
         for stream in self._streams:
             await stream.cut()
@@ -106,7 +107,7 @@ class ProbeClient:
         await self._channel.close()
 
     async def open_stream(self) -> Telemetry:
-        """Open one more telemetry stream; it becomes the newest."""
+        """Open another telemetry stream; it becomes the newest."""
         method = METHODS["Telemetry"]
         opened: Any = self._channel.stream_stream(  # Any: the stubs tie both directions to one type
             method.path, lambda message: message.SerializeToString(), method.response.FromString
@@ -117,9 +118,9 @@ class ProbeClient:
         return self.stream
 
     async def present(self, settings: pb.Settings) -> pb.Settings:
-        """Send `settings` (on a new stream when there is none yet) and return the server's.
+        """Send `settings` (on a new stream if there is none yet) and return the server's.
 
-        AssertionError when the reply is not OK, StreamEnded when the server refused by ending the stream.
+        AssertionError if the response is not OK, StreamEnded if the server refused by ending the stream.
         """
         stream = self.stream or await self.open_stream()
         reply = await stream.settings(settings)
@@ -130,16 +131,17 @@ class ProbeClient:
             pb.ClientType.LITE_PUSH_CONSUMER,
             pb.ClientType.LITE_SIMPLE_CONSUMER,
         )
-        if (witness := self.clock.traffic.witness) is not None:
-            told = pb.Settings()
-            told.CopyFrom(reply.settings)
-            told.client_type = settings.client_type
-            told.subscription.group.CopyFrom(settings.subscription.group)
-            witness.presented(self.client_id, told)
+        if (call_recorder := self.clock.traffic.call_recorder) is not None:
+            answered = pb.Settings()
+            answered.CopyFrom(reply.settings)
+            answered.client_type = settings.client_type
+            answered.subscription.group.CopyFrom(settings.subscription.group)
+            call_recorder.presented(self.client_id, answered)
         return reply.settings
 
     async def unary(self, name: str, request: Any, *, timeout: float = STUCK) -> Any:
-        """Call a unary method; its response. CallFailed when the call ended badly, AioRpcError without a server."""
+        """Call a unary method and return its response. CallFailed if the call failed, AioRpcError without a
+        server."""
         method = METHODS[name]
         traffic, started, outcome = self.clock.traffic, self.clock.now(), "cancelled"
         traffic.begin(waits_for_time=False)
@@ -182,11 +184,9 @@ class ProbeClient:
         deadline: float | None = None,
         stop_after: int | None = None,
     ) -> Received:
-        """Receive; the whole answer with the time of every frame.
-
-        `deadline` (real seconds) is poll + 7 s unless given; `stop_after` messages the stream is cancelled.
-        A stream that ends badly is told in `Received.error`, never raised.
-        """
+        """Receive; return the response with the time of every frame. `deadline` (real seconds) is poll + 7 s by
+        default; after `stop_after` messages the stream is cancelled. A failed stream is reported in
+        `Received.error`, never raised."""
         request = pb.ReceiveMessageRequest(
             group=resource(group),
             message_queue=pb.MessageQueue(topic=resource(topic), id=-1),
@@ -207,13 +207,13 @@ class ProbeClient:
     async def receive_raw(
         self, request: pb.ReceiveMessageRequest, *, deadline: float | None, stop_after: int | None = None
     ) -> Received:
-        """Receive with a request made by the caller; `deadline` None sends none."""
+        """Receive with a given request; `deadline` None sends none."""
         return await self.streamed("ReceiveMessage", request, deadline=deadline, stop_after=stop_after)
 
     async def streamed(
         self, name: str, request: Any, *, deadline: float | None, stop_after: int | None = None
     ) -> Received:
-        """Call a method that answers with a stream of statuses and messages, and take its frames with their times."""
+        """Call a method that returns a stream of statuses and messages, and collect its frames with their times."""
         traffic, started, outcome = self.clock.traffic, self.clock.now(), "cancelled"
         frames: list[tuple[Any, float]] = []
         error: str | None = None
@@ -240,9 +240,9 @@ class ProbeClient:
             ended = self.clock.now()
             answered([frame for frame, _ in frames if outcome == "answered" or frame.HasField("message")])
             traffic.end(Call(name, self.client_id, started, ended, outcome, waits_for_time=True))
-        return self._told(request, frames, started, ended, error)
+        return self._received(request, frames, started, ended, error)
 
-    def _told(
+    def _received(
         self, request: Any, frames: list[tuple[Any, float]], started: float, ended: float, error: str | None
     ) -> Received:
         kinds = [(frame.WhichOneof("content") or "nothing", at) for frame, at in frames]
@@ -269,7 +269,7 @@ class ProbeClient:
         for entry in entries:
             id_, handle = (entry.id, entry.handle) if isinstance(entry, Delivery) else entry
             acked = pb.AckMessageEntry(message_id=id_, receipt_handle=handle)
-            # Ordinary consumers of a parent topic are refused when they name the lite topic (seen on 5.5.0).
+            # Ordinary consumers of a parent topic are refused if they send the lite topic (observed on 5.5.0).
             if self._is_lite and isinstance(entry, Delivery):
                 acked.lite_topic = entry.lite_topic
             request.entries.append(acked)
@@ -279,7 +279,7 @@ class ProbeClient:
     async def change_invisible(
         self, delivery: Delivery, seconds: float, *, topic: str | None = None, handle: str | None = None
     ) -> pb.ChangeInvisibleDurationResponse:
-        """Ask for `seconds` from now, with the delivery's handle unless another is given."""
+        """Change the invisible duration to `seconds` from now, with the delivery's handle unless another is given."""
         request = pb.ChangeInvisibleDurationRequest(
             group=resource(delivery.group),
             topic=resource(topic or delivery.topic),
@@ -310,7 +310,7 @@ class ProbeClient:
         return reply
 
     async def heartbeat(self, group: str | None = None, kind: int | None = None) -> pb.HeartbeatResponse:
-        """Heartbeat; a consumer names its group."""
+        """Send a heartbeat; consumers with their group."""
         request = pb.HeartbeatRequest(client_type=pb.ClientType.PRODUCER if kind is None else kind)  # type: ignore[arg-type]  # wrong numbers allowed
         if group is not None:
             request.group.name = group
@@ -318,7 +318,7 @@ class ProbeClient:
         return reply
 
     async def terminate(self, group: str = "") -> pb.NotifyClientTerminationResponse:
-        """Say good-bye; a consumer names its group."""
+        """Terminate the client; consumers with their group."""
         request = pb.NotifyClientTerminationRequest()
         if group:
             request.group.name = group
@@ -326,14 +326,14 @@ class ProbeClient:
         return reply
 
     async def query_route(self, topic: str) -> pb.QueryRouteResponse:
-        """The topic's queues."""
+        """Query the topic's queues."""
         reply: pb.QueryRouteResponse = await self.unary(
             "QueryRoute", pb.QueryRouteRequest(topic=resource(topic), endpoints=self._endpoints)
         )
         return reply
 
     async def query_assignment(self, topic: str, group: str) -> pb.QueryAssignmentResponse:
-        """The queues this client may receive from."""
+        """Query the queues that this client may receive from."""
         reply: pb.QueryAssignmentResponse = await self.unary(
             "QueryAssignment",
             pb.QueryAssignmentRequest(
@@ -342,9 +342,9 @@ class ProbeClient:
         )
         return reply
 
-    def _noted(self, name: str, request: Any) -> Answered:
-        witness = self.clock.traffic.witness
-        return nothing if witness is None else witness.call(self.client_id, name, request)
+    def _noted(self, name: str, request: Any) -> OnResponse:
+        call_recorder = self.clock.traffic.call_recorder
+        return ignore if call_recorder is None else call_recorder.call(self.client_id, name, request)
 
     def _metadata(self) -> Sequence[tuple[str, str]]:
         headers = [(name, value) for name, value in self._headers.items() if value is not None]

@@ -1,4 +1,4 @@
-"""The clock of a case: real time, or a fake's manual time that jumps whenever everybody waits."""
+"""The clock of a case: real time, or a fake's manual time that jumps whenever all tasks wait."""
 
 from __future__ import annotations
 
@@ -15,28 +15,28 @@ from aiorocketmq_conformance.probe.traffic import Traffic
 
 T = TypeVar("T")
 
-# Real seconds without any step on the wire after which everybody is taken to wait. Answers cross loopback in
-# well under a millisecond; the loop runs whatever became ready before the timer that ends this pause.
+# Real seconds without traffic after which all tasks are assumed to wait. Responses cross loopback in well under a
+# millisecond; the loop runs ready callbacks before the timer that ends this pause.
 QUIET = 0.004
-# How many of these pauses a client may need to read what was pushed to it.
+# How many of these pauses a client may need to read a server's command.
 SLOW_READS = 50
-# Real seconds after which waiting for an answer that needs no time is taken for a hang.
+# Real seconds after which a call that needs no time is considered to hang.
 STUCK = 15.0
 
 
 class Clock(Protocol):
-    """Time as a case sees it; all of a case's probe clients share one."""
+    """The clock of a case, shared by all of its probe clients."""
 
     traffic: Traffic
 
     def now(self) -> float:
-        """Seconds on a clock that never steps back."""
+        """Return seconds on a monotonic clock."""
 
     def wall(self) -> float:
-        """Unix seconds, comparable with the time stamps of the broker within `skew`."""
+        """Return Unix seconds, comparable with the time stamps of the broker within `skew`."""
 
     async def sleep(self, seconds: float) -> None:
-        """Let `seconds` pass."""
+        """Wait for `seconds`."""
 
 
 class RealClock:
@@ -61,9 +61,9 @@ class RealClock:
 class AutoClock:
     """Manual time of a fake that jumps to the next deadline whenever all calls wait in the broker.
 
-    Everybody waits when no call is under way but long polls which the broker has parked, and nothing moved on
-    the wire for `QUIET` real seconds. Then the earliest of the sleepers' and the broker's deadlines comes due.
-    Used as `async with`: leaving it ends the jumping.
+    All tasks wait if no call is in progress but long polls that the broker has parked, and there was no traffic
+    for `QUIET` real seconds. Then the earliest of the sleepers' and the broker's deadlines is reached. Used as
+    `async with`, at whose end it stops.
     """
 
     def __init__(
@@ -73,19 +73,17 @@ class AutoClock:
         advance_to: Callable[[float], Awaitable[None]],
         next_deadline: Callable[[], float | None],
         parked: Callable[[], int],
-        orders: Callable[[], int] = lambda: 0,
+        commands: Callable[[], int] = lambda: 0,
     ) -> None:
-        """Take the fake's face: its time, its next deadline, how many polls it has parked, and `advance_to`;
-        `orders` counts what it pushed to clients unasked.
-
-        All times are Unix seconds. `advance_to` returns when everything due has taken effect.
-        """
+        """Take functions of the fake: its time, its next deadline, the number of parked polls, and `advance_to`;
+        `commands` counts the commands that it sent to clients. All times are Unix seconds. `advance_to` returns
+        when everything due has taken effect."""
         self.traffic = Traffic()
         self._now = now
         self._advance_to = advance_to
         self._next_deadline = next_deadline
         self._parked = parked
-        self._orders = orders
+        self._commands = commands
         self._sleepers: list[tuple[float, int, asyncio.Future[None]]] = []
         self._order = itertools.count()
         self._task: asyncio.Task[None] | None = None
@@ -103,26 +101,26 @@ class AutoClock:
             await self._task
 
     def now(self) -> float:
-        """Unix seconds of the fake."""
+        """Return Unix seconds of the fake."""
         return self._now()
 
     def wall(self) -> float:
-        """Unix seconds of the fake: it knows no other clock."""
+        """Return Unix seconds of the fake: it has no other clock."""
         return self._now()
 
     async def sleep(self, seconds: float) -> None:
-        """Return when the fake's time has moved by `seconds`; nobody but this clock moves it."""
+        """Wait until the fake's time has moved by `seconds`; only this clock moves it."""
         woken: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         heapq.heappush(self._sleepers, (self._now() + seconds, next(self._order), woken))
         self.traffic.steps += 1
         await woken
 
     async def _run(self) -> None:
-        seen = -1
+        steps = -1
         while True:
             await asyncio.sleep(QUIET)
-            if seen != self.traffic.steps:
-                seen = self.traffic.steps
+            if steps != self.traffic.steps:
+                steps = self.traffic.steps
             elif self._everybody_waits():
                 await self._jump()
 
@@ -142,9 +140,9 @@ class AutoClock:
         due += [self._sleepers[0][0]] if self._sleepers else []
         if not due:
             return
-        pushed = self._orders()
+        pushed = self._commands()
         await self._advance_to(max(min(due), self._now()))
-        await self._let_read(self._orders() - pushed)
+        await self._let_read(self._commands() - pushed)
         now = self._now()
         while self._sleepers and self._sleepers[0][0] <= now:
             woken = heapq.heappop(self._sleepers)[2]
@@ -152,19 +150,19 @@ class AutoClock:
                 woken.set_result(None)
         self.traffic.steps += 1
 
-    async def _let_read(self, orders: int) -> None:
-        """Let the probes read what was pushed to them: when it came is part of what cases judge."""
-        due = self.traffic.orders + orders
+    async def _let_read(self, commands: int) -> None:
+        """Let the probes read the server's commands: their time of arrival is judged by cases."""
+        due = self.traffic.commands + commands
         for _ in range(SLOW_READS):
-            if self.traffic.orders >= due:
+            if self.traffic.commands >= due:
                 return
             await asyncio.sleep(QUIET)
 
 
 async def within(clock: Clock, seconds: float, waiting: Awaitable[T]) -> T:
-    """The result of `waiting`, or TimeoutError when `seconds` of the case's clock have passed first.
+    """Return the result of `waiting`; TimeoutError if `seconds` of the case's clock pass first.
 
-    What is waited for is cancelled then.
+    `waiting` is cancelled then.
     """
     task = asyncio.ensure_future(waiting)
     alarm = asyncio.ensure_future(clock.sleep(seconds))

@@ -1,4 +1,4 @@
-"""A small scripted push client: leases kept by the server, acks on success, nacks or local retries on failure."""
+"""A small scripted push client: leases renewed by the server, acks on success, nacks or local retries on failure."""
 
 from __future__ import annotations
 
@@ -29,26 +29,27 @@ class Handled:
 
     delivery: Delivery
     attempt: int
-    """What the application is told: the server's attempt, plus local retries in an ordered group."""
+    """The attempt as seen by the handler: the server's, plus local retries in an ordered group."""
     began: float
     ended: float
     succeeded: bool
     serial: int
-    """Grows with every run begun in the process: their order where a manual clock stands still."""
+    """Incremented with every run started in the process: their order if a manual clock does not move."""
 
 
 class PushClient:
-    """Receives with auto-renew and hands each message to a handler, as the push consumers of client libraries do.
+    """Receives with auto-renew and passes each message to a handler, as the push consumers of client libraries
+    do.
 
-    A group that is not ordered: success acks, failure nacks with the advertised interval of that attempt. An ordered
-    group: one message at a time for each message group, a failure is tried again here after the advertised
+    A group that is not ordered: success acks, failure nacks with the advertised interval of that attempt. An
+    ordered group: one message at a time for each message group, a failure is retried locally after the advertised
     interval, the last failure forwards to the dead letters (broker-semantics.md 7.2). Used as `async with`.
     """
 
     def __init__(
         self, client: ProbeClient, topic: str, group: str, handler: Handler, *, poll: float = 20.0
     ) -> None:
-        """The client must have presented itself as a push consumer of `group`."""
+        """The client must have sent settings as a push consumer of `group`."""
         assert client.settings is not None, "a push client presents itself first"
         self.settings = client.settings
         """The server's settings for this client."""
@@ -64,11 +65,11 @@ class PushClient:
         self._loops: list[asyncio.Task[None]] = []
         self._changed = asyncio.Condition()
         self.received: list[Delivery] = []
-        """Every delivery in the order of its arrival, whether its handler has ended or not."""
+        """Every delivery in the order of arrival, whether its handler has finished or not."""
         self.handled: list[Handled] = []
         """Every run of the handler in the order of its end."""
         self.broken: list[BaseException] = []
-        """What went wrong in the client itself; a case asserts that it stays empty."""
+        """Errors of the client itself; a case asserts that it stays empty."""
 
     async def __aenter__(self) -> Self:
         self._loops = [asyncio.create_task(self._receive()), asyncio.create_task(self._beat())]
@@ -80,7 +81,7 @@ class PushClient:
         await self.stop()
 
     async def leave(self) -> None:
-        """Stop at once and say good-bye: the server lets go of what this client holds (R7.9)."""
+        """Stop at once and terminate: the server releases the leases of this client (R7.9)."""
         await self.stop()
         reply = await self._client.terminate(self.group)
         assert reply.status.code == pb.Code.OK, f"good-bye answered {code_of(reply)}"
@@ -93,7 +94,7 @@ class PushClient:
         await asyncio.gather(*tasks, return_exceptions=True)
 
     async def until(self, enough: Callable[[list[Handled]], bool], seconds: float) -> None:
-        """Return when `enough(handled)`; AssertionError after `seconds` of the case's clock."""
+        """Wait until `enough(handled)`; AssertionError after `seconds` of the case's clock."""
 
         async def wait() -> None:
             async with self._changed:
@@ -102,8 +103,10 @@ class PushClient:
         try:
             await within(self._clock, seconds, wait())
         except TimeoutError:
-            told = [(run.delivery.text, run.attempt, run.succeeded) for run in self.handled[-5:]]
-            raise AssertionError(f"handled {len(self.handled)} times in {seconds:g} s, last {told}") from None
+            last_runs = [(run.delivery.text, run.attempt, run.succeeded) for run in self.handled[-5:]]
+            raise AssertionError(
+                f"handled {len(self.handled)} times in {seconds:g} s, last {last_runs}"
+            ) from None
         if self.broken:
             raise self.broken[0]
 
@@ -125,8 +128,8 @@ class PushClient:
                 self.topic, self.group, invisible=None, auto_renew=True, poll=self._poll
             )
             if answer.error or answer.code not in {pb.Code.OK, pb.Code.MESSAGE_NOT_FOUND}:
-                told = answer.error or code_name(answer.code)
-                await self._break(AssertionError(f"push receive answered {told}"))
+                code = answer.error or code_name(answer.code)
+                await self._break(AssertionError(f"push receive answered {code}"))
                 return
             self.received += answer.deliveries
             for delivery in answer.deliveries:
@@ -137,12 +140,13 @@ class PushClient:
     async def _guarded(self, delivery: Delivery) -> None:
         try:
             if self._fifo:
-                # asyncio.Lock is fair, and tasks start in the order of the batch: so the lane keeps the order.
+                # asyncio.Lock is fair, and tasks start in the order of the batch: so messages of a group stay in
+                # order.
                 async with self._lanes[delivery.message_group]:
                     await self._in_order(delivery)
             else:
                 await self._once(delivery)
-        except Exception as error:  # the task's outer border: told to the case by `until`
+        except Exception as error:  # boundary of the task: raised in the case by `until`
             await self._break(error)
 
     async def _once(self, delivery: Delivery) -> None:
@@ -150,7 +154,7 @@ class PushClient:
             await self._ack(delivery)
         else:
             reply = await self._client.change_invisible(delivery, self._interval(delivery.attempt))
-            assert reply.status.code == pb.Code.OK, f"nack answered {code_of(reply)}"
+            assert reply.status.code == pb.Code.OK, f"nack was answered with {code_of(reply)}"
 
     async def _in_order(self, delivery: Delivery) -> None:
         attempt = delivery.attempt
@@ -167,7 +171,7 @@ class PushClient:
         began, serial = self._clock.now(), next(_SERIALS)
         try:
             succeeded = await self._handler(delivery)
-        except RuntimeError:  # what scripted handlers throw to fail
+        except RuntimeError:  # scripted handlers fail with any exception
             succeeded = False
         self.handled.append(Handled(delivery, attempt, began, self._clock.now(), succeeded, serial))
         async with self._changed:
@@ -193,7 +197,7 @@ class PushClient:
 
 
 def interval(settings: pb.Settings, attempt: int) -> float:
-    """Seconds that the advertised back-off asks for after delivery number `attempt` (rule table 7.2)."""
+    """Return the seconds of the advertised back-off after delivery number `attempt` (rule table 7.2)."""
     policy = settings.backoff_policy
     if policy.WhichOneof("strategy") == "exponential_backoff":
         steps = policy.exponential_backoff

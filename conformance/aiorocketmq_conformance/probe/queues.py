@@ -1,4 +1,4 @@
-"""The calls that read a queue by offset and keep a group's progress in it; Apache's proxies do not serve them."""
+"""Calls that read a queue by offset and commit a group's progress; Apache's proxies do not serve them."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from aiorocketmq_conformance.probe.requests import duration, resource, tag_filte
 
 
 def queue_of(topic: str, queue: int, broker: str = "") -> pb.MessageQueue:
-    """One queue of a topic."""
+    """Return a queue of a topic."""
     return pb.MessageQueue(topic=resource(topic), id=queue, broker=pb.Broker(name=broker))
 
 
@@ -24,7 +24,7 @@ async def pull(
     poll: float = 5.0,
     expression: str = "*",
 ) -> Received:
-    """Read a queue from `offset`; the whole answer with the time of every frame."""
+    """Read a queue from `offset`; return the response with the time of every frame."""
     request = pb.PullMessageRequest(
         group=resource(group),
         message_queue=queue,
@@ -39,14 +39,14 @@ async def pull(
 async def update_offset(
     client: ProbeClient, group: str, queue: pb.MessageQueue, offset: int
 ) -> pb.UpdateOffsetResponse:
-    """Write a group's progress down."""
+    """Commit a group's progress."""
     request = pb.UpdateOffsetRequest(group=resource(group), message_queue=queue, offset=offset)
     reply: pb.UpdateOffsetResponse = await client.unary("UpdateOffset", request)
     return reply
 
 
 async def get_offset(client: ProbeClient, group: str, queue: pb.MessageQueue) -> pb.GetOffsetResponse:
-    """Ask for it."""
+    """Query it."""
     request = pb.GetOffsetRequest(group=resource(group), message_queue=queue)
     reply: pb.GetOffsetResponse = await client.unary("GetOffset", request)
     return reply
@@ -55,7 +55,7 @@ async def get_offset(client: ProbeClient, group: str, queue: pb.MessageQueue) ->
 async def query_offset(
     client: ProbeClient, queue: pb.MessageQueue, policy: str, *, at: float | None = None
 ) -> pb.QueryOffsetResponse:
-    """Ask for the offset of a place: policy BEGINNING, END, or TIMESTAMP with `at` in Unix seconds."""
+    """Query an offset: policy BEGINNING, END, or TIMESTAMP with `at` in Unix seconds."""
     request = pb.QueryOffsetRequest(
         message_queue=queue, query_offset_policy=pb.QueryOffsetPolicy.Value(policy)
     )

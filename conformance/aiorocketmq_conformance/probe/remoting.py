@@ -1,4 +1,4 @@
-"""A client of the classic remoting protocol that decides nothing by itself: every request is the case's."""
+"""A client of the classic remoting protocol that decides nothing by itself: every request is sent by the case."""
 
 from __future__ import annotations
 
@@ -30,21 +30,21 @@ from aiorocketmq._remoting.routes import BrokerAddresses, Route, parse_route, ty
 from aiorocketmq.errors import UnreachableError
 
 from aiorocketmq_conformance.probe.clock import STUCK, Clock
-from aiorocketmq_conformance.probe.remoting_answers import Notice, Progress, Pulled, number, told
+from aiorocketmq_conformance.probe.remoting_answers import Notice, Progress, Pulled, number, response_text
 from aiorocketmq_conformance.probe.traffic import Call
 
 _ANY = range(1 << 16)
-"""Whatever the answer's code, the case judges it."""
+"""The case judges the response, whatever its code."""
 _COMMIT, _SUSPEND, _INLINE = 1, 2, 4
 _HOLD_MARGIN = 15.0
-"""Servers look at held pulls every five seconds (live-broker-remoting.md 4)."""
+"""Servers check held pulls every five seconds (live-broker-remoting.md 4)."""
 EVERYTHING = FilterText()
 _VERSIONS = itertools.count(time_ns() // 1_000_000)
-"""Every subscription is newer than the one before: servers keep the newest."""
+"""Every subscription has a newer version than the previous one: servers keep the newest."""
 
 
 class RemotingProbe:
-    """One client id with one connection to each server; the topic of a request decides which broker is asked."""
+    """One client id with one connection to each server; the topic of a request selects the broker."""
 
     def __init__(self, name_server: str, client_id: str, clock: Clock) -> None:
         self.client_id = client_id
@@ -52,17 +52,17 @@ class RemotingProbe:
         self.notices: list[Notice] = []
         """Changes in its groups that the server reported, in order of arrival. Request 40."""
         self.resets: list[dict[int, int]] = []
-        """Offsets by queue to which the server moved its groups, in order of arrival. Request 220."""
+        """Offsets by queue to which the server reset its groups, in order of arrival. Request 220."""
         self._name_server = _address(name_server)
         self._brokers: dict[str, BrokerAddresses] = {}
         self._joined: dict[str, str] = {}
         self._heard = asyncio.Event()
         self._pool = Pool(credentials=_nobody, on_request=self._on_request)
 
-    # Life
+    # Lifecycle
 
     async def close(self) -> None:
-        """Leave every group, and hang up. Never raises."""
+        """Leave every group, and disconnect. Never raises."""
         for group, topic in list(self._joined.items()):
             try:
                 await self.leave(group, topic)
@@ -71,16 +71,16 @@ class RemotingProbe:
         await self.vanish()
 
     async def vanish(self) -> None:
-        """Hang up without a word, as a crashed process does."""
+        """Disconnect without leaving, as a crashed process does."""
         self._joined.clear()
         await self._pool.close()
 
     async def notified(self, count: int) -> None:
-        """Return when so many notices have come in all."""
+        """Wait for `count` notifications in total."""
         await self._until(lambda: len(self.notices) >= count)
 
     async def moved(self) -> dict[int, int]:
-        """Return the offsets by queue to which the server moved its group last; wait for the first ones."""
+        """Return the offsets by queue to which the server reset its group last; wait for the first ones."""
         await self._until(lambda: bool(self.resets))
         return self.resets[-1]
 
@@ -100,14 +100,14 @@ class RemotingProbe:
         *,
         hold: float | None = None,
     ) -> Frame:
-        """Send a request to the master of a topic's broker; its answer, whatever its code. `hold` is how long the
-        server may keep it."""
+        """Send a request to the master of a topic's broker; return the response, whatever its code. `hold` is how
+        long the server may hold it."""
         broker = await self.broker_of(topic)
         assert broker.master is not None, f"the broker of {topic} has no master"
         return await self._request(broker.master, code, fields or {}, body, hold=hold)
 
     async def broker_of(self, topic: str) -> BrokerAddresses:
-        """The first broker of a topic, as the name server tells it."""
+        """Return the first broker of a topic in its route."""
         if topic not in self._brokers:
             self._brokers[topic] = (await self.route(topic)).brokers[0]
         return self._brokers[topic]
@@ -116,11 +116,11 @@ class RemotingProbe:
         """Return the current route of a topic. Request 105."""
         fields = {"topic": topic, "acceptStandardJsonOnly": "true"}
         answer = await self._request(self._name_server, RequestCode.GET_ROUTEINFO_BY_TOPIC, fields)
-        assert answer.code == ResponseCode.SUCCESS, f"the route of {topic} answered {told(answer)}"
+        assert answer.code == ResponseCode.SUCCESS, f"the route of {topic} answered {response_text(answer)}"
         return parse_route(answer.body)
 
     async def queues(self, topic: str) -> int:
-        """Return how many readable queues a topic has now."""
+        """Return the number of readable queues of a topic."""
         return (await self.route(topic)).queues[0].readable
 
     async def _request(
@@ -157,7 +157,7 @@ class RemotingProbe:
         queue: int = 0,
         group: str = "conformance-producers",
     ) -> Frame:
-        """Send one message to a queue; the answer's fields tell its place. Request 310."""
+        """Send one message to a queue; the response's fields have its offset. Request 310."""
         fields = {
             "a": group,
             "b": topic,
@@ -183,17 +183,19 @@ class RemotingProbe:
         queue: int = 0,
         batch: int = 32,
         poll: float = 0.0,
-        wanted: FilterText | None = EVERYTHING,
+        filter_text: FilterText | None = EVERYTHING,
         version: int = 0,
         commit: int | None = None,
         named: str | None = None,
     ) -> Pulled:
-        """Read a queue of `topic`, or of another one `named`, from `offset`, and store the offset `commit`. Request 11.
+        """Read a queue of `topic`, or of another one `named`, from `offset`, and store the offset `commit`. Request
+        11.
 
-        Without `wanted` the filter is that of the group's heartbeats, which must be of `version` or newer."""
+        Without `filter_text` the filter is that of the group's heartbeats, which must be of `version` or newer.
+        """
         flags = (
             _SUSPEND if poll > 0 else 0,
-            0 if wanted is None else _INLINE,
+            0 if filter_text is None else _INLINE,
             0 if commit is None else _COMMIT,
         )
         fields: dict[str, object] = {
@@ -206,10 +208,10 @@ class RemotingProbe:
             "commitOffset": commit or 0,
             "suspendTimeoutMillis": round(poll * 1000),
             "subVersion": version,
-            "expressionType": "SQL92" if wanted is not None and wanted.is_sql else "TAG",
+            "expressionType": "SQL92" if filter_text is not None and filter_text.is_sql else "TAG",
         }
-        if wanted is not None:
-            fields["subscription"] = wanted.expression
+        if filter_text is not None:
+            fields["subscription"] = filter_text.expression
         started = self.clock.now()
         answer = await self.ask(topic, RequestCode.PULL_MESSAGE, fields, hold=poll if poll > 0 else None)
         return Pulled(
@@ -224,15 +226,14 @@ class RemotingProbe:
     # Offsets
 
     async def committed(self, topic: str, group: str, *, queue: int = 0, **more: object) -> Frame:
-        """Ask how far a group has read. Request 14."""
+        """Query a group's committed offset. Request 14."""
         fields = {"consumerGroup": group, "topic": topic, "queueId": queue, **more}
         return await self.ask(topic, RequestCode.QUERY_CONSUMER_OFFSET, fields)
 
     async def commit(
         self, topic: str, group: str, offset: int, *, queue: int = 0, named: str | None = None
     ) -> Frame:
-        """Write down how far a group has read, of `topic` or of another one `named`, and wait for the answer. Request
-        15."""
+        """Commit a group's offset, of `topic` or of another one `named`, and wait for the response. Request 15."""
         fields = {
             "consumerGroup": group,
             "topic": topic if named is None else named,
@@ -242,34 +243,36 @@ class RemotingProbe:
         return await self.ask(topic, RequestCode.UPDATE_CONSUMER_OFFSET, fields)
 
     async def reset(self, topic: str, group: str, to: float | None = 0.0) -> None:
-        """Move a group in every queue to a time in Unix seconds, or to the end, as an administrator does;
-        AssertionError where that is refused. Request 222."""
+        """Reset a group in every queue to a time in Unix seconds, or to the end, as an administrator does;
+        AssertionError if that is refused. Request 222."""
         moment = -1 if to is None else round(to * 1000)
         fields = {"topic": topic, "group": group, "timestamp": moment, "isForce": "true"}
         answer = await self.ask(topic, RequestCode.INVOKE_BROKER_TO_RESET_OFFSET, fields)
-        assert answer.code == ResponseCode.SUCCESS, f"a reset answered {told(answer)}"
+        assert answer.code == ResponseCode.SUCCESS, f"a reset answered {response_text(answer)}"
 
     async def progress(self, topic: str, group: str) -> dict[int, Progress]:
-        """How far a group is in each queue that it has read. Request 208."""
+        """Query the progress of a group in each queue that it has read. Request 208."""
         fields = {"topic": topic, "consumerGroup": group}
         answer = await self.ask(topic, RequestCode.GET_CONSUME_STATS, fields)
-        assert answer.code == ResponseCode.SUCCESS, f"the question for progress answered {told(answer)}"
+        assert answer.code == ResponseCode.SUCCESS, (
+            f"the question for progress answered {response_text(answer)}"
+        )
         return {
             queue.id: Progress(typed(row.get("consumerOffset"), int), typed(row.get("brokerOffset"), int))
             for queue, row in parse_by_queue(answer.body).items()
         }
 
     async def end(self, topic: str, code: RequestCode, *, queue: int = 0) -> int | None:
-        """The offset of an end of a queue: requests 30 (highest) and 31 (lowest)."""
+        """Query the offset of an end of a queue: requests 30 (highest) and 31 (lowest)."""
         answer = await self.ask(topic, code, {"topic": topic, "queueId": queue})
-        assert answer.code == ResponseCode.SUCCESS, f"{code.name} answered {told(answer)}"
+        assert answer.code == ResponseCode.SUCCESS, f"{code.name} answered {response_text(answer)}"
         return number(answer, "offset")
 
     async def offset_at(self, topic: str, wall: float, *, queue: int = 0, **more: object) -> int | None:
-        """The offset of a time in Unix seconds. Request 29."""
+        """Query the offset of a time in Unix seconds. Request 29."""
         fields = {"topic": topic, "queueId": queue, "timestamp": round(wall * 1000), **more}
         answer = await self.ask(topic, RequestCode.SEARCH_OFFSET_BY_TIMESTAMP, fields)
-        assert answer.code == ResponseCode.SUCCESS, f"an offset by time answered {told(answer)}"
+        assert answer.code == ResponseCode.SUCCESS, f"an offset by time answered {response_text(answer)}"
         return number(answer, "offset")
 
     # Members and locks
@@ -279,58 +282,59 @@ class RemotingProbe:
         group: str,
         topic: str,
         *,
-        wanted: FilterText = EVERYTHING,
+        filter_text: FilterText = EVERYTHING,
         subscribed: Sequence[str] | None = None,
         version: int | None = None,
         model: str = CLUSTERING,
     ) -> int:
-        """Tell the topic's broker of a member that consumes it, or the topics `subscribed`. Request 34.
-
-        Returns the version of its subscription: newer than all before, unless one is given."""
+        """Send a heartbeat of a member that consumes the topic, or the topics `subscribed`. Request 34. Return
+        the version of its subscription: newer than all before, unless one is given."""
         version = next(_VERSIONS) if version is None else version
         consumer = consumer_data(
             group,
-            dict.fromkeys((topic,) if subscribed is None else subscribed, wanted),
+            dict.fromkeys((topic,) if subscribed is None else subscribed, filter_text),
             model=model,
             from_where="CONSUME_FROM_FIRST_OFFSET",
             version=version,
         )
         body = heartbeat_body(self.client_id, consumers=[consumer])
         answer = await self.ask(topic, RequestCode.HEART_BEAT, body=body)
-        assert answer.code == ResponseCode.SUCCESS, f"a heartbeat answered {told(answer)}"
+        assert answer.code == ResponseCode.SUCCESS, f"a heartbeat answered {response_text(answer)}"
         self._joined[group] = topic
         return version
 
-    async def check(self, group: str, topic: str, wanted: FilterText) -> Frame:
-        """Ask whether a filter can be compiled. Request 46."""
-        body = check_body(self.client_id, group, topic, wanted)
+    async def check(self, group: str, topic: str, filter_text: FilterText) -> Frame:
+        """Check whether a filter can be compiled. Request 46."""
+        body = check_body(self.client_id, group, topic, filter_text)
         return await self.ask(topic, RequestCode.CHECK_CLIENT_CONFIG, body=body)
 
     async def connected(self, group: str, topic: str) -> Connections:
-        """What a broker knows of a group's members together. Request 203."""
+        """Query the connections of a group. Request 203."""
         fields = {"consumerGroup": group}
         answer = await self.ask(topic, RequestCode.GET_CONSUMER_CONNECTION_LIST, fields)
-        assert answer.code == ResponseCode.SUCCESS, f"the question for connections answered {told(answer)}"
+        assert answer.code == ResponseCode.SUCCESS, (
+            f"the question for connections answered {response_text(answer)}"
+        )
         return parse_connections(answer.body)
 
     async def leave(self, group: str, topic: str) -> None:
-        """Tell the topic's broker that the member is gone. Request 35."""
+        """Unregister the member at the topic's broker. Request 35."""
         fields = {"clientID": self.client_id, "consumerGroup": group}
         answer = await self.ask(topic, RequestCode.UNREGISTER_CLIENT, fields)
-        assert answer.code == ResponseCode.SUCCESS, f"leaving answered {told(answer)}"
+        assert answer.code == ResponseCode.SUCCESS, f"leaving answered {response_text(answer)}"
         self._joined.pop(group, None)
 
     async def members(self, group: str, topic: str) -> tuple[str, ...]:
-        """The client ids of a group; none where the broker knows no member. Request 38."""
+        """Query the client ids of a group; none if the broker knows no member. Request 38."""
         answer = await self.ask(topic, RequestCode.GET_CONSUMER_LIST_BY_GROUP, {"consumerGroup": group})
         return parse_consumers(answer.body) if answer.code == ResponseCode.SUCCESS else ()
 
     async def lock(self, group: str, topic: str, *queues: int) -> list[int]:
-        """Lock queues; those that this client holds then. Request 41."""
+        """Lock queues; return those that this client holds. Request 41."""
         answer = await self.ask(
             topic, RequestCode.LOCK_BATCH_MQ, body=await self._queues(group, topic, queues)
         )
-        assert answer.code == ResponseCode.SUCCESS, f"a lock answered {told(answer)}"
+        assert answer.code == ResponseCode.SUCCESS, f"a lock answered {response_text(answer)}"
         return sorted(queue.id for queue in parse_locked(answer.body))
 
     async def unlock(self, group: str, topic: str, *queues: int) -> None:
@@ -338,7 +342,7 @@ class RemotingProbe:
         answer = await self.ask(
             topic, RequestCode.UNLOCK_BATCH_MQ, body=await self._queues(group, topic, queues)
         )
-        assert answer.code == ResponseCode.SUCCESS, f"an unlock answered {told(answer)}"
+        assert answer.code == ResponseCode.SUCCESS, f"an unlock answered {response_text(answer)}"
 
     async def _queues(self, group: str, topic: str, queues: Sequence[int]) -> bytes:
         broker = (await self.broker_of(topic)).name

@@ -1,4 +1,4 @@
-"""What a client of the classic remoting protocol saw."""
+"""Responses and requests of servers of the classic remoting protocol."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from aiorocketmq._remoting.codes import response_name
 
 @dataclass(frozen=True, slots=True)
 class Notice:
-    """The server said that the members of a group have changed."""
+    """The server's notification that the members of a group have changed."""
 
     group: str
     at: float
@@ -19,7 +19,7 @@ class Notice:
 
 @dataclass(frozen=True, slots=True)
 class Pulled:
-    """The answer to a pull, and its times."""
+    """The response to a pull, and its times."""
 
     code: int
     remark: str
@@ -36,18 +36,18 @@ class Pulled:
 
 @dataclass(frozen=True, slots=True)
 class Progress:
-    """How far a group is in one queue, and how far one could be."""
+    """A group's committed offset in one queue, and the end of the queue."""
 
     committed: int
     end: int
 
 
-def told(answer: Frame) -> str:
-    """An answer's code and remark, for complaints."""
+def response_text(answer: Frame) -> str:
+    """Return a response's code and remark, for error messages."""
     return f"{response_name(answer.code)}: {answer.remark}"
 
 
 def number(answer: Frame, name: str) -> int | None:
-    """A number among an answer's fields; None where it is not there."""
+    """Return a number of a response's fields; None if it is missing."""
     text = answer.fields.get(name)
     return None if text is None else int(text)

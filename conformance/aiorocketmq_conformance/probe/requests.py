@@ -1,4 +1,4 @@
-"""Well-formed messages, settings and resources, with every field open to be set wrong."""
+"""Well-formed messages, settings and resources, any field of which can be set to an illegal value."""
 
 from __future__ import annotations
 
@@ -13,17 +13,17 @@ _COUNTER = itertools.count(1)
 
 
 def message_id() -> str:
-    """A fresh id in the form that clients use: 34 hex digits beginning with 01 (rule R4.14)."""
+    """Return a fresh id in the form that clients use: 34 hex digits beginning with 01 (rule R4.14)."""
     return f"01{_RUN}{next(_COUNTER):012X}"
 
 
 def resource(name: str, namespace: str = "") -> pb.Resource:
-    """A topic or group by name."""
+    """Return a topic or group by name."""
     return pb.Resource(name=name, resource_namespace=namespace)
 
 
 def endpoints(endpoint: str) -> pb.Endpoints:
-    """`host:port` as clients tell which way they came."""
+    """Return `host:port` as clients send it in settings."""
     host, _, port = endpoint.rpartition(":")
     address = pb.Address(host=host.strip("[]"), port=int(port))
     scheme = pb.AddressScheme.IPv4 if host.replace(".", "").isdigit() else pb.AddressScheme.DOMAIN_NAME
@@ -43,13 +43,13 @@ def message(
     deliver_at: float | None = None,
     kind: int | None = None,
 ) -> pb.Message:
-    """A message as a good client sends it; `kind` overrides the type that follows from its fields."""
+    """Return a message as clients send it; `kind` overrides the type that follows from its fields."""
     system = pb.SystemProperties(
         message_id=message_id() if id is None else id,
         born_host="probe",
         body_encoding=pb.Encoding.IDENTITY,
         keys=list(keys),
-        message_type=kind if kind is not None else _type_of(group, deliver_at),  # type: ignore[arg-type]  # wrong numbers allowed
+        message_type=kind if kind is not None else _type_of(group, deliver_at),  # type: ignore[arg-type]  # illegal numbers are allowed
     )
     if tag is not None:
         system.tag = tag
@@ -87,7 +87,7 @@ def duration(field: object, seconds: float) -> None:
 
 
 def producer_settings(*topics: str) -> pb.Settings:
-    """Settings of a producer that names `topics`."""
+    """Return settings of a producer of `topics`."""
     settings = _settings(pb.ClientType.PRODUCER)
     settings.publishing.topics.extend(resource(topic) for topic in topics)
     settings.publishing.SetInParent()
@@ -95,7 +95,7 @@ def producer_settings(*topics: str) -> pb.Settings:
 
 
 def consumer_settings(group: str, subscriptions: Mapping[str, str], kind: int | None = None) -> pb.Settings:
-    """Settings of a consumer (push unless `kind` says otherwise) of `group` with TAG subscriptions."""
+    """Return settings of a consumer (push by default) of `group` with TAG subscriptions."""
     settings = _settings(pb.ClientType.PUSH_CONSUMER if kind is None else kind)
     settings.subscription.group.name = group
     settings.subscription.subscriptions.extend(
@@ -106,13 +106,13 @@ def consumer_settings(group: str, subscriptions: Mapping[str, str], kind: int | 
 
 
 def tag_filter(expression: str) -> pb.FilterExpression:
-    """A TAG filter."""
+    """Return a TAG filter."""
     return pb.FilterExpression(type=pb.FilterType.TAG, expression=expression)
 
 
 def _settings(kind: int) -> pb.Settings:
     settings = pb.Settings(
-        client_type=kind,  # type: ignore[arg-type]  # wrong numbers allowed
+        client_type=kind,  # type: ignore[arg-type]  # illegal numbers are allowed
         user_agent=pb.UA(language=pb.Language.PYTHON, version="5.0.8", platform="conformance"),
     )
     duration(settings.request_timeout, 3)

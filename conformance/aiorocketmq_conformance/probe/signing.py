@@ -10,11 +10,11 @@ SCHEME = "MQv2-HMAC-SHA1"
 
 def signed(access_key: str, secret: str, *, at: float, shown: float | None = None) -> dict[str, str]:
     """Return the headers of a call signed at `at` (Unix seconds); `shown` is another date than the signed one."""
-    date, told = _date(at), _date(at if shown is None else shown)
-    made = hmac.digest(secret.encode(), date.encode(), "sha1").hex().upper()
+    date, shown_date = _date(at), _date(at if shown is None else shown)
+    signature = hmac.digest(secret.encode(), date.encode(), "sha1").hex().upper()
     return {
-        "x_mq_date_time": told,
-        "authorization": f"{SCHEME} Credential={access_key}, SignedHeaders=x-mq-date-time, Signature={made}",
+        "x_mq_date_time": shown_date,
+        "authorization": f"{SCHEME} Credential={access_key}, SignedHeaders=x-mq-date-time, Signature={signature}",
     }
 
 

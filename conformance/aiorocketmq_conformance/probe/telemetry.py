@@ -17,7 +17,8 @@ from aiorocketmq_conformance.probe.traffic import Call
 
 
 class StreamEnded(AssertionError):
-    """The server ended the telemetry stream; `code` is the name of the gRPC status. Unexpected, it fails the case."""
+    """The server ended the telemetry stream; `code` is the name of the gRPC status. Unless expected, it fails the
+    case."""
 
     def __init__(self, code: str, details: str) -> None:
         super().__init__(f"the telemetry stream ended with {code}: {details}")
@@ -25,7 +26,7 @@ class StreamEnded(AssertionError):
 
 
 class Telemetry:
-    """An open stream: send commands, take the server's commands in order."""
+    """An open stream: sends commands, and receives the server's commands in order."""
 
     def __init__(self, call: Any, client_id: str, clock: Clock) -> None:  # Any: grpc.aio's stream call
         self._call = call
@@ -35,18 +36,14 @@ class Telemetry:
         self._reading = asyncio.create_task(self._read(), name="conformance-telemetry")
 
     async def send(self, command: pb.TelemetryCommand) -> None:
-        """Write one command as it is."""
+        """Send one command unchanged."""
         self._clock.traffic.steps += 1
-        with suppress(
-            asyncio.InvalidStateError, grpc.aio.AioRpcError
-        ):  # the end shows up on the reading side
+        with suppress(asyncio.InvalidStateError, grpc.aio.AioRpcError):  # the reading side reports the end
             await self._call.write(command)
 
     async def next(self, seconds: float = STUCK) -> pb.TelemetryCommand:
-        """The next command of the server.
-
-        StreamEnded when it ended the stream or nothing came in real `seconds`, ConnectionError without a server.
-        """
+        """Return the next command of the server. StreamEnded if it ended the stream or was silent for real
+        `seconds`, ConnectionError without a server."""
         try:
             async with asyncio.timeout(seconds):
                 item = await self._commands.get()
@@ -55,12 +52,12 @@ class Telemetry:
         if isinstance(item, StreamEnded):
             self._commands.put_nowait(item)
             if item.code == "UNAVAILABLE":
-                raise ConnectionError(str(item))  # no server, so nothing to judge
+                raise ConnectionError(str(item))  # without a server there is nothing to judge
             raise item
         return item
 
     async def settings(self, settings: pb.Settings) -> pb.TelemetryCommand:
-        """Send settings and take the next command that carries settings or a refusal, or ends the stream."""
+        """Send settings and return the next command with settings or a refusal."""
         answers = {pb.Code.CODE_UNSPECIFIED, pb.Code.OK}
         return await self.exchange(
             pb.TelemetryCommand(settings=settings),
@@ -68,15 +65,15 @@ class Telemetry:
         )
 
     async def exchange(
-        self, command: pb.TelemetryCommand, wanted: Callable[[pb.TelemetryCommand], bool]
+        self, command: pb.TelemetryCommand, matches: Callable[[pb.TelemetryCommand], bool]
     ) -> pb.TelemetryCommand:
-        """Send `command`; the first reply that is `wanted`. Others are dropped."""
+        """Send `command` and return the first reply that is `matches`. Others are dropped."""
         traffic, started = self._clock.traffic, self._clock.now()
         traffic.begin(waits_for_time=False)
         outcome = "cancelled"
         try:
             await self.send(command)
-            while not wanted(reply := await self.next()):
+            while not matches(reply := await self.next()):
                 pass
             outcome = code_of(reply)
             return reply
@@ -88,11 +85,11 @@ class Telemetry:
             traffic.end(call)
 
     async def half_close(self) -> None:
-        """Say that this side sends nothing more."""
+        """Half-close the stream."""
         await self._call.done_writing()
 
     async def ended(self, seconds: float = STUCK) -> str:
-        """The name of the gRPC status the stream ended with, SILENCE when nothing came for real `seconds`."""
+        """Return the name of the gRPC status the stream ended with, SILENCE if nothing arrived for real `seconds`."""
         while True:
             try:
                 await self.next(seconds)
@@ -102,7 +99,7 @@ class Telemetry:
                 return "UNAVAILABLE"
 
     async def cut(self) -> None:
-        """Break the stream off without a word."""
+        """Cancel the stream."""
         self._call.cancel()
         self._reading.cancel()
         with suppress(asyncio.CancelledError):
@@ -112,7 +109,7 @@ class Telemetry:
         try:
             while (command := await self._call.read()) is not grpc.aio.EOF:
                 self._clock.traffic.steps += 1
-                self._clock.traffic.orders += not command.HasField("settings")
+                self._clock.traffic.commands += not command.HasField("settings")
                 self._commands.put_nowait(command)
             error = StreamEnded((await self._call.code()).name, await self._call.details() or "")
         except grpc.aio.AioRpcError as failure:

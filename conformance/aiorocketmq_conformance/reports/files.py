@@ -12,14 +12,14 @@ from aiorocketmq_conformance.results import SCHEMA, RunResult
 
 
 def result_json(runs: Sequence[RunResult]) -> str:
-    """The document of `result.json`: a schema version, and one entry for each run. It is ASCII, so that no terminal
-    obeys what a server sent."""
+    """Return the document of `result.json`: a schema version, and one entry for each run. It is ASCII, so that
+    terminals do not interpret what a server sent."""
     document = {"schema": SCHEMA, "runs": [run.to_json() for run in runs]}
     return json.dumps(document, indent=2, default=str) + "\n"
 
 
 def write_reports(folder: Path, runs: Sequence[RunResult]) -> None:
-    """Write the three reports into `folder`, which is made where it is missing; older ones there are replaced."""
+    """Write the three reports into `folder`, which is created if it is missing; older reports are replaced."""
     folder.mkdir(parents=True, exist_ok=True)
     texts = {
         "result.json": result_json(runs),
@@ -27,5 +27,5 @@ def write_reports(folder: Path, runs: Sequence[RunResult]) -> None:
         "report.html": html_page(runs),
     }
     for name, text in texts.items():
-        # Case details may quote anything a server said, unpaired surrogates included.
+        # Case details may quote anything a server sent, including unpaired surrogates.
         (folder / name).write_text(text, encoding="utf-8", errors="backslashreplace")

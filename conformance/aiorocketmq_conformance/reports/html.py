@@ -1,4 +1,4 @@
-"""One self-contained HTML page: the matrix of groups and targets, then every case with what was seen."""
+"""One self-contained HTML page: the matrix of groups and targets, then every case with its result."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from aiorocketmq_conformance.verdicts import Verdict
 
 
 def html_page(runs: Sequence[RunResult]) -> str:
-    """The page for `runs`, one column for each; it loads nothing from elsewhere."""
+    """Return the page for `runs`, one column for each; it loads no other resources."""
     style = (files("aiorocketmq_conformance.reports") / "page.css").read_text(encoding="utf-8")
     cases = _cases(runs)
     return (
@@ -31,7 +31,7 @@ def html_page(runs: Sequence[RunResult]) -> str:
 
 
 def matrix_table(runs: Sequence[RunResult]) -> str:
-    """The table of groups and targets as HTML: passed of applicable, with what stands in the way."""
+    """Return the table of groups and targets as HTML: passed of applicable, with other verdicts."""
     cases = _cases(runs)
     head = "".join(f"<th>{escape(run.target)}</th>" for run in runs)
     rows = "".join(
@@ -109,9 +109,9 @@ def _group(name: str, cases: Sequence[Case], runs: Sequence[RunResult]) -> str:
 def _row(case: Case, results: Sequence[CaseResult | None]) -> str:
     rules = f" <small>{escape(', '.join(case.rules))}</small>" if case.rules else ""
     cells = "".join(_verdict(result) for result in results)
-    told = "".join(_told(result) for result in results if result is not None)
+    details = "".join(_details(result) for result in results if result is not None)
     return (
-        f"<tr><td><code>{escape(case.id)}</code>{rules}<div>{escape(case.claim)}</div>{told}</td>"
+        f"<tr><td><code>{escape(case.id)}</code>{rules}<div>{escape(case.claim)}</div>{details}</td>"
         f"<td>{case.level.value}</td>{cells}</tr>"
     )
 
@@ -123,7 +123,7 @@ def _verdict(result: CaseResult | None) -> str:
     return f'<td><span class="verdict {kind}">{result.verdict.value}</span><small>{result.seconds:.2f} s</small></td>'
 
 
-def _told(result: CaseResult) -> str:
+def _details(result: CaseResult) -> str:
     lines = [result.detail] if result.detail else []
     lines += [f"{key} = {value}" for key, value in result.notes.items()]
     if not lines and not result.evidence:

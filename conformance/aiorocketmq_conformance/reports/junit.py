@@ -15,7 +15,8 @@ _ILLEGAL = re.compile(r"[^\t\n\r\x20-\uD7FF\uE000-\uFFFD\U00010000-\U0010FFFF]")
 
 
 def junit_xml(runs: Sequence[RunResult]) -> str:
-    """The document for `runs`; xfail, n/a, inconclusive and not-run are skipped, xpass and error are failures."""
+    """Return the document for `runs`; xfail, n/a, inconclusive and not-run are skipped, xpass and error are
+    failures."""
     root = ET.Element("testsuites", name="aiorocketmq conformance")
     for run in runs:
         by_group = groupby(sorted(run.results, key=lambda result: result.case.group), lambda r: r.case.group)

@@ -1,4 +1,4 @@
-"""What a person sees while a run goes on, and at its end."""
+"""Output of a run on a terminal."""
 
 from __future__ import annotations
 
@@ -24,11 +24,11 @@ _STYLE = {
     Verdict.NOT_RUN: "dim",
 }
 _NAMED = 5
-"""Cases that are named for each cause."""
+"""Maximum number of cases listed for each cause."""
 
 
 def print_result(console: Console, result: CaseResult) -> None:
-    """One line for one case, with its reason where it is no plain pass."""
+    """Print one line for one case, with its reason unless it passed."""
     style = _STYLE[result.verdict]
     verdict = f"[{style}]{result.verdict.value:>12}[/]"
     console.print(
@@ -39,7 +39,7 @@ def print_result(console: Console, result: CaseResult) -> None:
 
 
 def print_blocked(console: Console, reasons: Sequence[str]) -> None:
-    """One sentence for each step that does not work on the target."""
+    """Print one sentence for each step that fails on the target."""
     for reason in reasons:
         console.print(
             f"{escape(plain(reason))}: cases that need it are not judged",
@@ -50,7 +50,7 @@ def print_blocked(console: Console, reasons: Sequence[str]) -> None:
 
 
 def print_causes(console: Console, run: RunResult) -> None:
-    """Every cause of failures once, with its cases; nothing if there is only one case."""
+    """Print every cause of failures once, with its cases; nothing if there is only one case."""
     if sum(len(cause.cases) for cause in run.causes) < 2:
         return
     console.print(f"[bold]{escape(run.target)}[/], by cause:", highlight=False, emoji=False)
@@ -62,7 +62,7 @@ def print_causes(console: Console, run: RunResult) -> None:
 
 
 def print_summary(console: Console, runs: Sequence[RunResult]) -> None:
-    """The matrix of groups and targets; every verdict is counted, so that nothing hides."""
+    """Print the matrix of groups and targets; every verdict is counted."""
     verdicts = [verdict for verdict in Verdict if any(run.count(verdict) for run in runs)]
     for run in runs:
         console.print(f"[bold]{escape(run.target)}[/], {run.seconds:.1f} s", highlight=False)

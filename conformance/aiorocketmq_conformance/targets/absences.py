@@ -1,4 +1,4 @@
-"""Why servers of Apache cannot be asked for some things: what a case that is not applicable says."""
+"""Why Apache's servers do not meet some needs: the details of cases that are not applicable."""
 
 from __future__ import annotations
 
@@ -37,9 +37,9 @@ _BEFORE_5_3 = {
 
 
 def absences(version: tuple[int, ...], mode: str) -> Mapping[str, str]:
-    """The reason for each need that Apache RocketMQ of that version and mode does not meet, by need."""
-    found = {**_ALWAYS, **(_LOCAL if mode == "local" else {})}
+    """Return the reason for each need that Apache RocketMQ of that version and mode does not meet, by need."""
+    reasons = {**_ALWAYS, **(_LOCAL if mode == "local" else {})}
     for since, missing in (((5, 5), _BEFORE_5_5), ((5, 4), _BEFORE_5_4), ((5, 3), _BEFORE_5_3)):
         if version < since:
-            found |= missing
-    return found
+            reasons |= missing
+    return reasons

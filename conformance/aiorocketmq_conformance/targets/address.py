@@ -1,4 +1,4 @@
-"""A broker that somebody else runs, at an address."""
+"""A running broker at an address."""
 
 from __future__ import annotations
 
@@ -24,8 +24,9 @@ JOBS = 24
 class AddressBroker:
     """The broker at `endpoint`.
 
-    Topics and groups are made through the name server at `namesrv` (or by the broker itself at `broker://host:port`),
-    through the control service of a fake at `control`, or at first use if it creates them then.
+    Topics and groups are created through the name server at `namesrv` (or by the broker itself at
+    `broker://host:port`), through the control service of a fake at `control`, or at first use if it creates them
+    then.
     """
 
     def __init__(
@@ -38,13 +39,13 @@ class AddressBroker:
         creates_topics: bool = False,
         record: Path | None = None,
     ) -> None:
-        """Prepare; `record` is a folder for what the suite's clients see."""
+        """Prepare; `record` is a folder for recordings of the suite's clients."""
         abilities = (
             PREPARATION if namesrv or control else AT_FIRST_USE if creates_topics else frozenset[str]()
         )
         self.spec = endpoint
         self.deviations = ""
-        # Classic clients ask a name server for routes.
+        # Classic clients query routes at a name server.
         self._name_server = None
         if namesrv and not namesrv.startswith("broker://"):
             self._name_server = namesrv.removeprefix("namesrv://")
@@ -79,7 +80,7 @@ class AddressBroker:
 
     @asynccontextmanager
     async def open(self, case: Case) -> AsyncIterator[Target]:
-        """A view with real time; what the case makes stays on the broker, under names that nobody else uses."""
+        """Return a view with real time; topics and groups of the case stay on the broker, under unique names."""
         assert self._preparation is not None, "open() outside of `async with`"
         clock = RealClock()
         async with self._recordings.of(case, clock, self.declaration.order_grain):
@@ -93,9 +94,9 @@ class AddressBroker:
             yield target
 
     def place(self, case: Case) -> str:
-        """The same for all cases."""
+        """Return the same place for all cases."""
         return ""
 
     def real_seconds(self, case: Case) -> float:
-        """The case's own timeout: its clock is the real one."""
+        """Return the case's timeout: its clock is the real one."""
         return case.timeout

@@ -1,4 +1,4 @@
-"""Which broker a `--target` means."""
+"""Parses `--target`."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _FORMS = "fake, fake:PROFILE, HOST:PORT, apache:VERSION or apache:VERSION:cluste
 
 
 class InvalidTargetError(ValueError):
-    """A `--target` that means nothing; the text says what may stand there."""
+    """An invalid `--target`; the text has the allowed forms."""
 
 
 def choose(
@@ -33,12 +33,11 @@ def choose(
     declared: str = "apache-5.5",
     record: Path | None = None,
 ) -> BrokerUnderTest:
-    """The broker that `spec` names, not entered yet; InvalidTargetError when it names none.
+    """Return the broker that `spec` names, not started yet; InvalidTargetError if it is invalid.
 
-    `namesrv` (`host:port` or `broker://host:port`), `control` (`host:port`) or `create_topics` (`auto`), and `declared`
-    (a name of `DECLARATIONS`), say of a HOST:PORT what it does not say itself.
-    `record` is a folder for recordings: a fake in this process writes what it did itself, of any other target the
-    suite's clients write what they saw.
+    `namesrv` (`host:port` or `broker://host:port`), `control` (`host:port`) or `create_topics` (`auto`), and
+    `declared` (a name of `DECLARATIONS`), describe a HOST:PORT target. `record` is a folder for recordings: by a
+    fake in this process, for any other target by the suite's clients.
     """
     kind, _, rest = spec.partition(":")
     if record is not None and find_spec("pyarrow") is None:

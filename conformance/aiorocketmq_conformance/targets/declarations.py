@@ -1,4 +1,4 @@
-"""What the targets that the suite knows declare, each number with its source."""
+"""Declarations of the targets that the suite knows, each number with its source."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from types import MappingProxyType
 
 from aiorocketmq_conformance.declaration import Declaration, Number
 
-# What every RocketMQ 5 reachable over gRPC is held to.
+# Capabilities of every RocketMQ 5 with a gRPC service.
 COMMON_CAPABILITIES = frozenset(
     {
         "type.fifo",
@@ -21,9 +21,9 @@ COMMON_CAPABILITIES = frozenset(
         "filter.sql",
     }
 )
-# Everything that is done over an admin interface, of the fake or of the classic wire.
+# Abilities of an admin interface, of the fake or of the classic protocol.
 PREPARATION = frozenset({"@topic", "@group", "@delete", "@reset"})
-# What a broker does of that by itself when a name is first used.
+# Those of a broker that creates names at first use.
 AT_FIRST_USE = frozenset({"@topic", "@group"})
 
 # Numbers and their sources: "published" is broker-semantics.md and the inventory's section 3, "measured" is
@@ -36,29 +36,29 @@ DOCUMENTED_NUMBERS: Mapping[str, Number] = MappingProxyType(
         "poll.max": 20.0,
         "batch.max": 32,
         "body.max": 4194304,
-        "early": 0.05,  # nothing timed may appear earlier than its time less this
-        "revive.low": 0.0,  # earliest redelivery of a normal group, counted from the end of the lease
+        "early": 0.05,  # deliveries may be early by this
+        "revive.low": 0.0,  # earliest redelivery of a normal group, counted from expiry
         "revive.high": 2.0,
-        "nack.low": 0.0,  # the same, counted from the asked duration of a change
+        "nack.low": 0.0,  # the same, counted from the duration of a change
         "nack.high": 2.0,
         "revive.ordered.high": 2.0,
         "wake.high": 1.0,  # a parked poll notices a new message within this
         "poll.late": 2.0,  # an empty poll ends by its time plus this
-        "hold.late": 0.0,  # a pull that is held over remoting may take so much longer than that
+        "hold.late": 0.0,  # a pull that is held over remoting may take this much longer than its poll time
         "delay.high": 2.0,
         "trim.high": 1.0,  # expired messages are deleted within this
         "route.high": 5.0,  # a changed topic is seen by QueryRoute within this
         "receive.unknown-topic": "TOPIC_NOT_FOUND",
-        "group.lookup": "taken",  # settings and heartbeats that name a group that nobody made
-        "group.closed-lookup": "taken",  # the same if groups are made by administrators alone
-        "group.receive": "refused",  # a receive of such a group
+        "group.lookup": "taken",  # settings and heartbeats of an unknown group
+        "group.closed-lookup": "taken",  # the same if only administrators create groups
+        "group.receive": "refused",  # a receive of an unknown group
         "receive.illegal-sql": "ILLEGAL_FILTER_EXPRESSION",
         "restart.high": 1.0,  # a restart takes no longer than this
         "order.grain": "group",
-        "batch.receipt": "each",  # the answer to a batch has an entry for each message, or one
-        "lite.scan": 0.0,  # ends of lite topics are noticed every so many seconds
-        "lite.life": 180.0,  # a lite subscription that is not repeated ends after this
-        "tx.immunity": 6.0,  # a half message is not asked for earlier than this
+        "batch.receipt": "each",  # the response to a batch has an entry for each message, or one
+        "lite.scan": 0.0,  # interval of scans for expired lite topics
+        "lite.life": 180.0,  # a lite subscription expires after this unless it is renewed
+        "tx.immunity": 6.0,  # a half message is not checked earlier than this
         "tx.interval": 60.0,  # published: once a minute, until it is four hours old
         "send.unknown-topic": "TOPIC_NOT_FOUND",
         "send.busy": "TOO_MANY_REQUESTS",
@@ -74,9 +74,9 @@ APACHE_NUMBERS: Mapping[str, Number] = MappingProxyType(
         "nack.low": 1.9,
         "nack.high": 10.0,
         "wake.high": 1.0,
-        "hold.late": 5.0,  # measured: held pulls are looked at every 5 s (live-broker-remoting.md 4)
+        "hold.late": 5.0,  # measured: held pulls are checked every 5 s (live-broker-remoting.md 4)
         "delay.high": 10.0,
-        "trim.high": 120.0,  # measured: looked for every 10 s, for the first time a minute after the start
+        "trim.high": 120.0,  # measured: scanned every 10 s, for the first time a minute after the start
         "route.high": 60.0,
         "send.unknown-topic": "MESSAGE_PROPERTY_CONFLICT_WITH_TYPE",  # measured: the type is checked first
         "receive.unknown-topic": "INTERNAL_SERVER_ERROR",  # measured, local mode
@@ -84,7 +84,7 @@ APACHE_NUMBERS: Mapping[str, Number] = MappingProxyType(
         "group.closed-lookup": "refused",  # measured, local mode and separate proxy
         "group.receive": "made",
         "receive.illegal-sql": "INTERNAL_SERVER_ERROR",  # measured
-        "send.busy": "INTERNAL_SERVER_ERROR",  # R1.9: the local mode gives the code no better name
+        "send.busy": "INTERNAL_SERVER_ERROR",  # R1.9: the local mode has no better code
         "lite.scan": 120.0,  # R4.34
         "restart.high": 120.0,  # measured on a busy machine: 85 to 120 s
         "batch.receipt": "one",  # measured: live-broker-session.md section 4.7
@@ -95,8 +95,8 @@ APACHE_NUMBERS: Mapping[str, Number] = MappingProxyType(
 )
 
 
-# measured: up to 5.3.3 parked polls do not notice redeliveries, which are found when a poll ends
-# (live-broker-consumption.md section 12), so that a poll of 20 s comes on top.
+# measured: up to 5.3.3 redeliveries do not wake parked polls (live-broker-consumption.md section 12), so that a poll
+# of 20 s is added.
 OLD_NUMBERS: Mapping[str, Number] = MappingProxyType(
     {
         **APACHE_NUMBERS,
@@ -153,4 +153,4 @@ DECLARATIONS: Mapping[str, Declaration] = MappingProxyType(
         ),
     }
 )
-"""What is known of the targets that the suite brings, and what may be said of an address (`--declared`)."""
+"""Declarations of the suite's targets, and those for an address (`--declared`)."""

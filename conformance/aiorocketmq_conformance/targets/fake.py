@@ -29,11 +29,11 @@ from aiorocketmq_conformance.targets.fake_admin import FakeAccess, FakePreparati
 from aiorocketmq_conformance.targets.fake_privileges import FakePrivileges
 
 REAL_SECONDS = 30.0
-"""Longer than any case takes in real time when its clock is jumped."""
+"""Longer than any case takes in real time with a manual clock."""
 JOBS = 4
-# A fake that stands for a server is held to the server's own list: it has to differ where the server does.
+# A fake with a server's profile has the server's deviations.
 _SERVERS = {"apache-5.5": "apache-5.5.0", "apache-5.5-cluster": "apache-5.5.0-cluster"}
-# What such a server is shipped without, and is switched on for the cases that need it (targets/apache/setups.py).
+# Disabled in such a server as shipped, and enabled for the cases that need it (targets/apache/setups.py).
 _CLOSED: Mapping[str, Mapping[str, object]] = {
     "closed": {"auto_create_topics": False, "auto_create_groups": False}
 }
@@ -50,7 +50,7 @@ _SWITCHED_ON = {
 
 
 class BundledFake:
-    """`FakeBroker` with one profile, by name or value; `core` makes its core, for brokers broken on purpose."""
+    """`FakeBroker` with one profile, by name or value; `core` creates its core, for mutants."""
 
     def __init__(
         self,
@@ -60,12 +60,12 @@ class BundledFake:
         core: Callable[..., Broker] = Broker,
         record: Path | None = None,
     ) -> None:
-        """Prepare; `record` is a folder in which every case's broker leaves its own account of what happened."""
+        """Prepare; `record` is a folder for recordings by every case's broker."""
         name = profile if isinstance(profile, str) else profile.name
         self.spec = f"fake:{name}"
         self.deviations = _SERVERS.get(name, f"fake-{name}")
         self.jobs = JOBS
-        # Exact times, so that two runs are alike; real servers spread them.
+        # Exact times, so that runs are reproducible; real servers spread them.
         self._profile = replace(PROFILES[profile], revive_spread=0.0) if isinstance(profile, str) else profile
         self._switches = _SWITCHED_ON.get(name, {})
         self._shipped = declaration
@@ -87,11 +87,11 @@ class BundledFake:
 
     @asynccontextmanager
     async def open(self, case: Case) -> AsyncIterator[Target]:
-        """A broker of the case's own, whose clock jumps whenever the case and all of its calls wait."""
+        """Start a broker for the case alone, whose clock jumps whenever the case and all of its calls wait."""
         tls = ServerTls.self_made(also_plain=True) if "tls" in case.needs else None
-        wanted = [need for need in case.needs if need in self._switches]
+        enabled = [need for need in case.needs if need in self._switches]
         profile = self._profile
-        for need in wanted:
+        for need in enabled:
             profile = replace(profile, **self._switches[need])  # type: ignore[arg-type]  # fields of many types
         async with FakeBroker(
             profile=profile,
@@ -100,41 +100,40 @@ class BundledFake:
             tls=tls,
             remoting_port=0 if "remoting" in case.needs else None,
         ) as broker:
-            orders = _Orders()
-            with self._recording(broker, case) as rebooted, broker.events.listen(orders.watch):
+            commands = _Commands()
+            with self._recording(broker, case) as rebooted, broker.events.listen(commands.watch):
                 clock = AutoClock(
                     now=broker.clock.now,
-                    # A probe sends no heartbeats of its own: like a server, the fake may forget it in time.
+                    # A probe sends no heartbeats by itself: like a server, the fake may expire it.
                     advance_to=partial(broker.clock.advance_to, forget_clients=True),
                     next_deadline=broker.clock.next_deadline,
                     parked=lambda: broker.clock.parked,
-                    orders=lambda: orders.count,
+                    commands=lambda: commands.count,
                 )
                 async with clock, AsyncExitStack() as stack:
                     second = None
                     if "@proxies" in case.needs:
                         second = await stack.enter_async_context(broker.another_proxy())
-                    disturbance = _Disturbance(broker, rebooted, clock)
+                    process_control = _ProcessControl(broker, rebooted, clock)
                     preparation = FakePreparation(broker)
                     yield Target(
                         broker.endpoint,
-                        self._shipped.having(frozenset(wanted)),
+                        self._shipped.having(frozenset(enabled)),
                         clock,
                         preparation,
-                        disturbance,
+                        process_control,
                         FakePrivileges(broker),
                         access=FakeAccess(broker),
                         second_proxy=second,
                         name_server=broker.remoting_endpoint,
                         trust=tls.trust if tls else None,
-                        # Its broker knows nothing of earlier runs, so names may be the same in each: what they
-                        # decide (queues, hashes) then is, too.
+                        # Its broker is new, so names may be the same in each run, and with them queues and hashes.
                         run_id=f"{crc32(case.id.encode()):08x}",
                     )
 
     @contextmanager
     def _recording(self, broker: FakeBroker, case: Case) -> Iterator[Callable[[], None]]:
-        """Record the case where that is wanted; what to call when the broker was started again."""
+        """Record the case if wanted; yields what to call after a restart of the broker."""
         if self._record is None:
             yield lambda: None
             return
@@ -145,16 +144,16 @@ class BundledFake:
             yield recorder.rebooted
 
     def place(self, case: Case) -> str:
-        """The same for all cases."""
+        """Return the same place for all cases."""
         return ""
 
     def real_seconds(self, case: Case) -> float:
-        """A fixed number: the case's own timeout counts the fake's seconds, which cost nothing."""
+        """Return a fixed number: the case's timeout counts the fake's seconds, which take no real time."""
         return REAL_SECONDS
 
 
-class _Orders:
-    """Counts what the broker pushes to clients unasked."""
+class _Commands:
+    """Counts the broker's commands to clients."""
 
     def __init__(self) -> None:
         self.count = 0
@@ -163,8 +162,8 @@ class _Orders:
         self.count += sum(isinstance(event, TransactionChecked) and bool(event.client_id) for event in events)
 
 
-class _Disturbance:
-    """What a case may do to a fake that is its own."""
+class _ProcessControl:
+    """Faults of a fake."""
 
     def __init__(self, broker: FakeBroker, rebooted: Callable[[], None], clock: Clock) -> None:
         self._broker = broker

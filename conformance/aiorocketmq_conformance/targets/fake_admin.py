@@ -1,4 +1,4 @@
-"""Preparing topics and groups of a bundled fake: in this process, or elsewhere over its control service."""
+"""Creates topics and groups of a fake: in this process, or through its control service."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from aiorocketmq_conformance.targets.interface import TargetUnavailableError
 from aiorocketmq_conformance.verdicts import NotApplicable
 
 AGE = 3600.0
-"""How long messages are kept that a case wants to expire, in seconds."""
+"""Retention of messages that a case lets expire, in seconds."""
 _PERMISSIONS = {"rw": "READ_WRITE", "r": "READ", "w": "WRITE", "": "NONE"}
 
 
@@ -29,7 +29,7 @@ class FakeAccess:
         self._broker = broker
 
     async def put_user(self, rights: Rights) -> None:
-        """Make or replace a user."""
+        """Create or replace a user."""
         user = User(
             rights.access_key,
             rights.secret,
@@ -40,18 +40,18 @@ class FakeAccess:
         await self._broker.put_user(user)
 
     async def remove_user(self, access_key: str) -> None:
-        """Remove a user."""
+        """Delete a user."""
         await self._broker.remove_user(access_key)
 
 
 class FakePreparation:
-    """Topics and groups of a fake, made or replaced as administrators of a server do it."""
+    """Creates topics and groups of a fake as administrators of a server do."""
 
     def __init__(self, broker: FakeBroker | FakeBrokerClient) -> None:
         self._broker = broker
 
     async def create_topic(self, name: str, *, type: str, queues: int, permission: str) -> None:  # noqa: A002
-        """Make or replace a topic."""
+        """Create or replace a topic."""
         permitted = _PERMISSIONS[permission]
         try:
             await self._broker.create_topic(name, type=type, queues=queues, permission=permitted)
@@ -59,46 +59,46 @@ class FakePreparation:
             await self._broker.update_topic(name, type=type, queues=queues, permission=permitted)
 
     async def delete_topic(self, name: str) -> None:
-        """Remove a topic with its messages."""
+        """Delete a topic with its messages."""
         await self._broker.delete_topic(name)
 
     async def create_group(self, name: str, settings: GroupSettings) -> None:
-        """Make or replace a consumer group."""
-        wanted = self._keywords(settings)
+        """Create or replace a consumer group."""
+        keywords = self._keywords(settings)
         try:
-            await self._broker.create_group(name, **wanted)
+            await self._broker.create_group(name, **keywords)
         except Refusal:
-            await self._broker.update_group(name, **wanted)
+            await self._broker.update_group(name, **keywords)
 
     async def delete_group(self, name: str) -> None:
-        """Remove a consumer group with its progress."""
+        """Delete a consumer group with its progress."""
         await self._broker.delete_group(name)
 
     async def reset_offset(self, group: str, topic: str, to: Moment) -> None:
-        """Move a group in every queue of a topic."""
+        """Reset a group's progress in every queue of a topic."""
         await self._broker.reset_offset(group, topic, to=at(to))
 
     async def lag(self, group: str, topic: str) -> tuple[int, int]:
-        """Count what a group has before it, and what it has in its hands."""
+        """Return a group's lag in a topic, and the number of its in-flight messages."""
         if not isinstance(self._broker, FakeBroker):
             raise NotApplicable("lag is read from a fake in this process")
         progress = [one for one in self._broker.progress(group) if one.topic == topic]
         leases = [lease for lease in self._broker.leases(group) if lease.topic == topic]
         return sum(one.lag for one in progress), len(leases)
 
-    async def keep(self, seconds: float) -> None:
-        """Keep messages so long and no longer."""
+    async def set_retention(self, seconds: float) -> None:
+        """Set the retention."""
         await self._broker.keep(retention=seconds)
 
-    async def clean(self) -> None:
-        """Delete what has expired."""
+    async def delete_expired(self) -> None:
+        """Delete expired messages now."""
         await self._broker.clean()
 
-    async def age(self) -> None:
-        """Let time pass until all messages of the broker have expired."""
+    async def expire_stored(self) -> None:
+        """Advance time until all messages of the broker have expired."""
         if not isinstance(self._broker, FakeBroker):
             raise NotApplicable("only the clock of a fake in this process can be moved")
-        await self.keep(AGE)
+        await self.set_retention(AGE)
         await self._broker.clock.advance(seconds=AGE + 1.0)
 
     def _keywords(self, settings: GroupSettings) -> dict[str, Any]:  # Any: keywords of two kinds of broker
@@ -115,15 +115,15 @@ class FakePreparation:
         }
 
 
-def _backoff(wanted: Sequence[float] | ExponentialBackoff | None) -> Sequence[float] | RetryPolicy:
-    if isinstance(wanted, ExponentialBackoff):
-        return RetryPolicy(initial=wanted.initial, maximum=wanted.maximum, multiplier=wanted.multiplier)
-    return wanted or ()
+def _backoff(backoff: Sequence[float] | ExponentialBackoff | None) -> Sequence[float] | RetryPolicy:
+    if isinstance(backoff, ExponentialBackoff):
+        return RetryPolicy(initial=backoff.initial, maximum=backoff.maximum, multiplier=backoff.multiplier)
+    return backoff or ()
 
 
 @asynccontextmanager
 async def controlled_preparation(control: str) -> AsyncIterator[Preparation]:
-    """The way to make topics through the control service at `control` (`host:port`); TargetUnavailableError."""
+    """Create topics through the control service at `control` (`host:port`); TargetUnavailableError."""
     client = FakeBrokerClient(control)
     try:
         await client.__aenter__()

@@ -9,15 +9,13 @@ from aiorocketmq_conformance.verdicts import NotApplicable
 
 
 class FirstUse(NoPreparation):
-    """Has a topic created by sending its first message; groups are created by their first consumer.
+    """Creates a topic by sending its first message; groups are created by their first consumer.
 
-    What can be had that way is what the broker chooses: a topic for normal messages, with the broker's own number of
-    queues, and a group with the broker's defaults. Cases that need others are not applicable.
+    The broker chooses their settings: a topic for normal messages, with the broker's default number of queues,
+    and a group with the broker's defaults. Cases that need others are not applicable.
     """
 
-    _REASON = (
-        "a broker that creates topics and groups at first use was not told how to change them: give --namesrv"
-    )
+    _REASON = "topics and groups that a broker creates at first use cannot be changed: pass --namesrv"
 
     def __init__(self, target: Target) -> None:
         self._target = target
@@ -40,7 +38,7 @@ class FirstUse(NoPreparation):
                     )
 
     async def create_group(self, name: str, settings: GroupSettings) -> None:
-        """Leave the group to its first consumer."""
+        """Check that the broker's defaults suffice: the first consumer creates the group."""
         if settings != GroupSettings():
             raise NotApplicable(
                 "at first use the broker creates groups with its defaults, not with these settings"

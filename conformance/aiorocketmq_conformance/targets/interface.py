@@ -1,4 +1,4 @@
-"""What the runner needs of a broker under test."""
+"""The interface of a broker under test."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from aiorocketmq_conformance.target import Target
 
 
 class TargetUnavailableError(Exception):
-    """The target could not be reached or started, or is not what it should be; one sentence."""
+    """The target could not be reached or started, or is of another kind; one sentence."""
 
 
 class BrokerUnderTest(Protocol):
-    """A broker, from `async with` to its end, that gives every case a `Target` of its own.
+    """A broker, for the duration of an `async with`, that opens a `Target` for every case.
 
-    Entering raises TargetUnavailableError when the broker cannot be had.
+    Entering raises TargetUnavailableError if the broker cannot be reached or started.
     """
 
     spec: str
@@ -27,7 +27,7 @@ class BrokerUnderTest(Protocol):
     """Name of the suite's deviation file for it."""
     declaration: Declaration
     jobs: int
-    """How many cases run side by side at one place unless somebody asks for another number."""
+    """How many cases run concurrently at one place by default."""
 
     async def __aenter__(self) -> Self:
         """Start or reach the broker."""
@@ -38,10 +38,10 @@ class BrokerUnderTest(Protocol):
         """End what was started."""
 
     def open(self, case: Case) -> AbstractAsyncContextManager[Target]:
-        """The view of the broker for one case; leaving it ends what was made for the case alone."""
+        """Open the view of the broker for one case; leaving it ends what was started for the case alone."""
 
     def place(self, case: Case) -> str:
-        """Which of the target's servers `case` is run on; cases at different places do not disturb each other."""
+        """Return which of the target's servers `case` runs on; cases at different places are independent."""
 
     def real_seconds(self, case: Case) -> float:
-        """Real seconds after which `case` has failed to end."""
+        """Return the real seconds after which `case` is aborted."""

@@ -1,4 +1,4 @@
-"""Finding out whether a RocketMQ 5 proxy answers at an address, before any case blames it."""
+"""Checks whether a RocketMQ 5 proxy answers at an address, before any case runs."""
 
 from __future__ import annotations
 
@@ -16,17 +16,15 @@ from aiorocketmq_conformance.targets.interface import TargetUnavailableError
 DEADLINE = 10.0
 """Real seconds that one attempt has."""
 STARTING = 60.0
-"""Real seconds that a proxy which calls itself ready may need, on a busy machine, for its port and first answer."""
+"""Real seconds that a ready proxy may need, on a busy machine, for its port and first response."""
 PAUSE = 0.2
 """Real seconds between two attempts: a port that is not open yet refuses at once."""
-NAME = "aiorocketmq-conformance-greeting"
+NAME = "aiorocketmq-conformance-readiness"
 
 
 async def greet(endpoint: str, *, patience: float = 0.0) -> None:
-    """Ask for the route of a topic that hardly exists; any status is a good answer.
-
-    Raises TargetUnavailableError when there is none: at once, or after `patience` seconds of asking again.
-    """
+    """Query the route of an unlikely topic; any status will do. Raises TargetUnavailableError without a response:
+    at once, or after `patience` seconds of retries."""
     request = pb.QueryRouteRequest(topic=resource(NAME))
     until = time.monotonic() + patience
     while True:
@@ -36,7 +34,7 @@ async def greet(endpoint: str, *, patience: float = 0.0) -> None:
             except (grpc.aio.AioRpcError, CallFailed) as error:
                 if time.monotonic() >= until:
                     raise TargetUnavailableError(
-                        f"no RocketMQ 5 proxy answers at {endpoint} ({_told(error)}): "
+                        f"no RocketMQ 5 proxy answers at {endpoint} ({_error_text(error)}): "
                         "give the host and gRPC port of a running proxy, usually 8081"
                     ) from error
             else:
@@ -44,5 +42,5 @@ async def greet(endpoint: str, *, patience: float = 0.0) -> None:
         await asyncio.sleep(PAUSE)
 
 
-def _told(error: grpc.aio.AioRpcError | CallFailed) -> str:
+def _error_text(error: grpc.aio.AioRpcError | CallFailed) -> str:
     return str(error) if isinstance(error, CallFailed) else f"{error.code().name}: {error.details()}"

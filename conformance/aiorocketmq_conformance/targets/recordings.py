@@ -1,4 +1,4 @@
-"""Recording what the suite's clients see of a server that keeps no account of its own."""
+"""Recordings by the suite's clients, of servers that do not record."""
 
 from __future__ import annotations
 
@@ -11,20 +11,20 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from aiorocketmq_conformance.case import Case
+from aiorocketmq_conformance.probe.call_recorder import CallRecorder
 from aiorocketmq_conformance.probe.clock import Clock
-from aiorocketmq_conformance.probe.witness import Witness
 
 if TYPE_CHECKING:
     from aiorocketmq.recording import Recorder
 
-Disturbed = Callable[[str], AbstractContextManager[None]]
-"""Notes a fault of that kind from begin to end."""
+RecordFault = Callable[[str], AbstractContextManager[None]]
+"""Records a fault of a kind from start to end."""
 
 UNSEEN: Mapping[str, str] = {
     "@reset": "clients do not see an administrator move a group, which brings messages back",
     "@delete": "clients do not see a topic deleted, whose places are given to others",
 }
-"""Why cases with a need are left out of recordings: an audit would blame the server for what the suite did."""
+"""Why cases with a need are left out of recordings: an audit would report violations that the suite caused."""
 _TWICE = "it settles a message a second time on purpose, and tells what the server makes of that"
 _BY_ANSWER = (
     "a server that locks whole queues hands acked followers of an un-acked head out again, by answers"
@@ -49,26 +49,26 @@ class Recordings:
         self._run_id = f"conformance-{datetime.now(UTC):%Y%m%dT%H%M%S}"
 
     @asynccontextmanager
-    async def of(self, case: Case, clock: Clock, order_grain: str | None = None) -> AsyncIterator[Disturbed]:
-        """Record what clients on `clock` do and see; the files are complete afterwards. Gives what notes that the
-        server is disturbed.
-
-        `order_grain` is what ordered groups of the server lock, `group` or `queue`."""
+    async def of(
+        self, case: Case, clock: Clock, order_grain: str | None = None
+    ) -> AsyncIterator[RecordFault]:
+        """Record the clients on `clock`; the files are complete afterwards. Yields what records faults of the
+        server. `order_grain` is what ordered groups of the server lock, `group` or `queue`."""
         if self._folder is None or left_out(case):
             yield lambda kind: nullcontext()
             return
         from aiorocketmq.recording import Recorder
 
         recorder = Recorder(self._folder, run_id=self._run_id, case_id=case.id)
-        clock.traffic.witness = Witness(recorder.observe, order_grain)
+        clock.traffic.call_recorder = CallRecorder(recorder.observe, order_grain)
         try:
-            yield partial(_disturbed, recorder)
+            yield partial(_record_fault, recorder)
         finally:
             await asyncio.to_thread(recorder.close)
 
 
 @contextmanager
-def _disturbed(recorder: Recorder, kind: str) -> Iterator[None]:
+def _record_fault(recorder: Recorder, kind: str) -> Iterator[None]:
     recorder.note_fault(kind, state="start")
     try:
         yield
@@ -77,7 +77,7 @@ def _disturbed(recorder: Recorder, kind: str) -> Iterator[None]:
 
 
 def left_out(case: Case) -> str:
-    """Why a case is not recorded; empty when it is."""
+    """Return why a case is not recorded; empty if it is."""
     if case.stem in PROVOKED:
         return PROVOKED[case.stem]
     return next((reason for need, reason in UNSEEN.items() if need in case.needs), "")

@@ -1,4 +1,4 @@
-"""Preparing topics and groups of a server over its classic protocol."""
+"""Creates topics and groups of a server over the classic protocol."""
 
 from __future__ import annotations
 
@@ -15,23 +15,23 @@ from aiorocketmq_conformance.verdicts import NotApplicable
 
 
 class ClassicPreparation:
-    """Makes topics and groups through `Admin`."""
+    """Creates topics and groups through `Admin`."""
 
     def __init__(self, admin: Admin) -> None:
         self._admin = admin
 
     async def create_topic(self, name: str, *, type: str, queues: int, permission: str) -> None:  # noqa: A002
-        """Make or replace a topic; it can be routed when this returns."""
+        """Create or replace a topic; it has a route when this returns."""
         await self._admin.create_topic(
             name, type=TopicType(type), queues=queues, readable="r" in permission, writable="w" in permission
         )
 
     async def delete_topic(self, name: str) -> None:
-        """Remove a topic with its messages."""
+        """Delete a topic with its messages."""
         await self._admin.delete_topic(name)
 
     async def create_group(self, name: str, settings: GroupSettings) -> None:
-        """Make or replace a consumer group."""
+        """Create or replace a consumer group."""
         await self._admin.create_group(
             name,
             ordered=settings.ordered,
@@ -44,50 +44,50 @@ class ClassicPreparation:
         )
 
     async def delete_group(self, name: str) -> None:
-        """Remove a consumer group with its progress."""
+        """Delete a consumer group with its progress."""
         await self._admin.delete_group(name)
 
     async def reset_offset(self, group: str, topic: str, to: Moment) -> None:
-        """Move a group in every queue of a topic."""
+        """Reset a group's progress in every queue of a topic."""
         await self._admin.reset_offset(group, topic, to=at(to))
 
     async def lag(self, group: str, topic: str) -> tuple[int, int]:
         """Refuse."""
         raise NotApplicable("a server tells its lag in requests that the suite does not send")
 
-    async def keep(self, seconds: float) -> None:
-        """Refuse: servers keep messages by hours and by whole files of their log."""
+    async def set_retention(self, seconds: float) -> None:
+        """Refuse: retention of servers is in hours and whole files of their log."""
         raise NotApplicable("a server keeps messages for hours, and deletes whole files of a gigabyte")
 
-    async def clean(self) -> None:
-        """Refuse, as `keep`."""
-        await self.keep(0.0)
+    async def delete_expired(self) -> None:
+        """Refuse, as `set_retention`."""
+        await self.set_retention(0.0)
 
-    async def age(self) -> None:
-        """Refuse, as `keep`."""
-        await self.keep(0.0)
+    async def expire_stored(self) -> None:
+        """Refuse, as `set_retention`."""
+        await self.set_retention(0.0)
 
 
 class ClassicAccess:
-    """The users of a server that asks who calls."""
+    """The users of a server with authentication."""
 
     def __init__(self, admin: Admin) -> None:
         self._admin = admin
 
     async def put_user(self, rights: Rights) -> None:
-        """Make a user; cases make each one once."""
+        """Create a user; cases create each one once."""
         await self._admin.create_user(rights.access_key, rights.secret)
         await self._admin.permit(
             rights.access_key, publish=rights.publish, subscribe=rights.subscribe, groups=rights.groups
         )
 
     async def remove_user(self, access_key: str) -> None:
-        """Remove a user."""
+        """Delete a user."""
         await self._admin.delete_user(access_key)
 
 
 class NoPreparation:
-    """Stands where nobody said how to make topics: every case that needs one is not applicable."""
+    """For targets without an admin interface: every case that needs a topic is not applicable."""
 
     _REASON = (
         "nobody said how to make topics and groups on this target: give --namesrv, --control of a fake, or "
@@ -118,22 +118,22 @@ class NoPreparation:
         """Refuse."""
         raise NotApplicable(self._REASON)
 
-    async def keep(self, seconds: float) -> None:
+    async def set_retention(self, seconds: float) -> None:
         """Refuse."""
         raise NotApplicable(self._REASON)
 
-    async def clean(self) -> None:
+    async def delete_expired(self) -> None:
         """Refuse."""
         raise NotApplicable(self._REASON)
 
-    async def age(self) -> None:
+    async def expire_stored(self) -> None:
         """Refuse."""
         raise NotApplicable(self._REASON)
 
 
 @asynccontextmanager
 async def classic_admin(namesrv: str, credentials: Credentials | None = None) -> AsyncIterator[Admin]:
-    """An administrator through the name server at `namesrv` (`host:port`), or of `broker://host:port`;
+    """Open an `Admin` for the name server at `namesrv` (`host:port`), or for `broker://host:port`;
     TargetUnavailableError."""
     endpoint = namesrv if "://" in namesrv else f"namesrv://{namesrv}"
     admin = Admin(endpoint, timeout=10.0, credentials=credentials)
@@ -153,7 +153,7 @@ async def classic_admin(namesrv: str, credentials: Credentials | None = None) ->
 
 @asynccontextmanager
 async def classic_preparation(namesrv: str | None) -> AsyncIterator[Preparation]:
-    """The way to make topics through the name server or broker at `namesrv`; TargetUnavailableError."""
+    """Create topics through the name server or broker at `namesrv`; TargetUnavailableError."""
     if namesrv is None:
         yield NoPreparation()
         return

@@ -1,4 +1,4 @@
-"""Restarting a broker that several cases share: once for all of them, when all of them want it."""
+"""Restarts a broker that several cases share: once for all of them, when all of them want it."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from contextlib import asynccontextmanager
 
 
 class SharedRestart:
-    """Every case that takes part stops at `restart` until the others stand there too or have ended."""
+    """A barrier: every participating case waits in `restart` until the others do or have ended."""
 
     def __init__(self, restart: Callable[[], Awaitable[None]]) -> None:
         self._restart = restart
@@ -18,7 +18,7 @@ class SharedRestart:
 
     @asynccontextmanager
     async def party(self) -> AsyncIterator[None]:
-        """Take part, from before anything is prepared that a restart may disturb."""
+        """Participate, before anything is created that a restart may affect."""
         self._parties += 1
         try:
             yield
@@ -28,40 +28,40 @@ class SharedRestart:
                 await self._restart_for_all()
 
     async def restart(self) -> None:
-        """Return when the broker was restarted; raises what the restart raised."""
-        wanted: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        self._waiting.append(wanted)
+        """Wait until the broker is restarted; raises the exception of the restart."""
+        waiter: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._waiting.append(waiter)
         try:
             if self._everybody_waits():
                 await self._restart_for_all()
-            await wanted
+            await waiter
         finally:
-            if wanted in self._waiting:
-                self._waiting.remove(wanted)
+            if waiter in self._waiting:
+                self._waiting.remove(waiter)
 
     def _everybody_waits(self) -> bool:
         return bool(self._waiting) and len(self._waiting) == self._parties and not self._restarting
 
     async def _restart_for_all(self) -> None:
         self._restarting = True
-        # What those who wait are told if this very call is cancelled half-way.
+        # Raised in the waiters if this call is cancelled.
         error: Exception | None = RuntimeError("the restart was broken off")
         try:
             await self._restart()
             error = None
         except Exception as caught:
-            # Everybody who waits has to hear of it, whoever made the call.
+            # All waiters have to be notified, whoever made the call.
             error = caught
         finally:
             self._restarting = False
             waiting, self._waiting = self._waiting, []
-            for wanted in waiting:
-                if not wanted.done():
-                    _tell(wanted, error)
+            for waiter in waiting:
+                if not waiter.done():
+                    _complete(waiter, error)
 
 
-def _tell(wanted: asyncio.Future[None], error: Exception | None) -> None:
+def _complete(waiter: asyncio.Future[None], error: Exception | None) -> None:
     if error is None:
-        wanted.set_result(None)
+        waiter.set_result(None)
     else:
-        wanted.set_exception(error)
+        waiter.set_exception(error)

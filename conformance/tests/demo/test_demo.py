@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pyarrow.parquet as parquet
 import pytest
-from aiorocketmq_conformance.demo.histories import Moment, group_waits, ladder, life
+from aiorocketmq_conformance.demo.histories import EventKind, group_waits, history_of, retries_of
 from aiorocketmq_conformance.demo.scenario import BILLING, DESK
 from aiorocketmq_conformance.demo.shared_queues import CLERKS, HALF, MEMBERS
 
@@ -31,19 +31,19 @@ def test_without_spark_it_leaves_a_page_and_a_recording_in_which_every_retry_cam
 ) -> None:
     done = demo("--no-spark", "--out", str(tmp_path / "out"))
     assert done.returncode == 0, done.stdout + done.stderr
-    assert f"The page: {tmp_path / 'out' / 'index.html'}" in done.stdout
+    assert f"Page: {tmp_path / 'out' / 'index.html'}" in done.stdout
     rows = parquet.read_table(tmp_path / "out" / "recording").to_pylist()
-    (poisoned,) = {row["message_id"] for row in rows if row["kind"] == "dlq.deliver"}
-    told = life(rows, message_id=poisoned, group=BILLING)
-    assert [step.attempt for step in told.deliveries] == list(range(1, 18))
-    assert told.steps[-1].moment is Moment.DEAD_LETTER
-    rungs = ladder(told, group_waits(rows, BILLING))
-    assert [rung.expected for rung in rungs] == [
+    (failing,) = {row["message_id"] for row in rows if row["kind"] == "dlq.deliver"}
+    history = history_of(rows, message_id=failing, group=BILLING)
+    assert [event.attempt for event in history.deliveries] == list(range(1, 18))
+    assert history.events[-1].kind is EventKind.DEAD_LETTER
+    retries = retries_of(history, group_waits(rows, BILLING))
+    assert [retry.expected for retry in retries] == [
         10.0,
         30.0,
         *(60.0 * n for n in (*range(1, 11), 20, 30, 60, 120)),
     ]
-    assert all(rung.seen == pytest.approx(rung.expected, abs=0.01) for rung in rungs)
+    assert all(retry.observed == pytest.approx(retry.expected, abs=0.01) for retry in retries)
     held = [row["message_id"] for row in rows if row["kind"] == "expire" and row["group"] == DESK]
     assert len(held) == 3
     read = [row for row in rows if row["kind"] == "deliver" and row["group"] == CLERKS]
@@ -63,7 +63,7 @@ JUDGED = {
     *("ordering", "double delivery", "retry timing", "attempts", "dead letters", "delay", "origin", "loss"),
     *("filters", "queues", "offsets", "commits", "handles"),
 }
-"""Checks that have something to judge in the play."""
+"""Checks that have something to judge in the scenario."""
 
 
 @pytest.mark.slow

@@ -1,11 +1,18 @@
-"""The life of one message is told from a recording's rows as they stand."""
+"""The life of one message is history from a recording's rows as they stand."""
 
 from __future__ import annotations
 
 from typing import Any
 
 import pytest
-from aiorocketmq_conformance.demo.histories import Moment, Rung, duration, group_waits, ladder, life
+from aiorocketmq_conformance.demo.histories import (
+    EventKind,
+    Retry,
+    duration,
+    group_waits,
+    history_of,
+    retries_of,
+)
 
 COLUMNS = (
     "observer",
@@ -42,24 +49,24 @@ ROWS = [
 
 
 def test_a_life_holds_the_moments_of_one_message_in_one_group_in_order_of_time() -> None:
-    told = life(ROWS, message_id="m", group="g")
-    assert [(step.at, step.moment) for step in told.steps] == [
-        (0.0, Moment.STORED),
-        (1.0, Moment.DELIVERED),
-        (2.0, Moment.RETRY_ASKED),
-        (14.0, Moment.DELIVERED),
-        (15.0, Moment.DEAD_LETTER),
+    history = history_of(ROWS, message_id="m", group="g")
+    assert [(event.at, event.kind) for event in history.events] == [
+        (0.0, EventKind.STORED),
+        (1.0, EventKind.DELIVERED),
+        (2.0, EventKind.NACKED),
+        (14.0, EventKind.DELIVERED),
+        (15.0, EventKind.DEAD_LETTER),
     ]
-    assert told.topic == "orders"
+    assert history.topic == "orders"
 
 
 def test_a_message_that_was_never_stored_has_no_life() -> None:
     with pytest.raises(ValueError, match="no stored message 'unknown'"):
-        life(ROWS, message_id="unknown", group="g")
+        history_of(ROWS, message_id="unknown", group="g")
 
 
 def test_the_ladder_sets_seen_waits_beside_the_table_and_repeats_its_last_entry() -> None:
-    told = life(
+    history = history_of(
         [
             row("send", 0.0),
             *(row("deliver", at, group="g", attempt=n) for n, at in enumerate((1, 12, 43, 74), start=1)),
@@ -67,7 +74,11 @@ def test_the_ladder_sets_seen_waits_beside_the_table_and_repeats_its_last_entry(
         message_id="m",
         group="g",
     )
-    assert ladder(told, (10.0, 30.0)) == (Rung(1, 10.0, 11.0), Rung(2, 30.0, 31.0), Rung(3, 30.0, 31.0))
+    assert retries_of(history, (10.0, 30.0)) == (
+        Retry(1, 10.0, 11.0),
+        Retry(2, 30.0, 31.0),
+        Retry(3, 30.0, 31.0),
+    )
 
 
 def test_the_groups_table_is_the_last_one_recorded() -> None:

@@ -5,27 +5,27 @@ from __future__ import annotations
 import re
 from html.parser import HTMLParser
 
-from aiorocketmq_conformance.demo.histories import Life, Moment, Rung, Step
-from aiorocketmq_conformance.demo.page import Card, JudgedCase, Shown, page
+from aiorocketmq_conformance.demo.histories import EventKind, History, HistoryEvent, Retry
+from aiorocketmq_conformance.demo.page import Card, JudgedCase, PageContent, page
 from aiorocketmq_conformance.demo.shared_queues import Share
 
-LIFE = Life(
+LIFE = History(
     "id<1>",
     "orders",
     "billing",
     (
-        Step(0.0, Moment.STORED, None, "in queue 0"),
-        Step(1.0, Moment.DELIVERED, 1, "attempt 1"),
-        Step(11.0, Moment.DELIVERED, 2, "attempt 2"),
-        Step(12.0, Moment.DEAD_LETTER, 2, "copied"),
+        HistoryEvent(0.0, EventKind.STORED, None, "in queue 0"),
+        HistoryEvent(1.0, EventKind.DELIVERED, 1, "attempt 1"),
+        HistoryEvent(11.0, EventKind.DELIVERED, 2, "attempt 2"),
+        HistoryEvent(12.0, EventKind.DEAD_LETTER, 2, "copied"),
     ),
 )
-SHOWN = Shown(
+SHOWN = PageContent(
     cards=[Card("17", "attempts", "good")],
-    told=LIFE,
-    rungs=[Rung(1, 10.0, 10.0)],
+    history=LIFE,
+    retries=[Retry(1, 10.0, 10.0)],
     shares=[Share("a", (0, 1), (0, 2), 7), Share("b", (2,), (), 1)],
-    other_lives=[LIFE],
+    leased_histories=[LIFE],
     judged={
         "fake": [JudgedCase("send.one", "A claim & more", "pass"), JudgedCase("fifo.two", "Another", "n/a")]
     },
@@ -84,7 +84,7 @@ def test_the_matrix_counts_what_passed_of_what_was_run() -> None:
 
 
 def test_a_planted_fault_is_named_and_its_absence_is_not() -> None:
-    planted = Shown(
+    planted = PageContent(
         **{name: getattr(SHOWN, name) for name in SHOWN.__slots__ if name != "planted"}, planted="early retry"
     )
     assert "planted: early retry" in page(planted)

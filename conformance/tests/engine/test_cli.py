@@ -70,7 +70,7 @@ def test_a_deviation_that_does_not_happen_fails_the_run(invoke: Invoke, tmp_path
     file.write_text(f'[[deviation]]\ncase = "{ONE}"\nreason = "x"\nsource = "y"\n')
     result = invoke("run", "--target", "fake", "--select", ONE, "--deviations", str(file))
     assert result.exit_code == 1
-    assert "take it off the list" in result.out
+    assert "remove it from the list" in result.out
     assert result.out.splitlines()[-1] == "0 passed, 1 failed, 0 skipped"
 
 
@@ -78,7 +78,7 @@ def test_a_deviation_that_does_not_happen_fails_the_run(invoke: Invoke, tmp_path
     ("arguments", "told"),
     [
         (["--target", "nonsense"], "is no target"),
-        (["--level", "Z"], "level 'Z'"),
+        (["--level", "Z"], "got 'Z'"),
         (["--select", "no.such"], "no case matches"),
         (["--jobs", "0"], "0"),
         (["--target", "fake", "--namesrv", "h:1"], "--namesrv goes with"),

@@ -37,12 +37,12 @@ async def test_nothing_is_blocked_where_everything_works(fake: FakeBroker) -> No
 @pytest.mark.parametrize(
     ("rpc", "step", "begin"),
     [
-        ("SendMessage", Step.SEND, "probe of send failed: send answered "),
-        ("ReceiveMessage", Step.RECEIVE, "probe of receive failed: receive answered "),
+        ("SendMessage", Step.SEND, "probe of send failed: send was answered with "),
+        ("ReceiveMessage", Step.RECEIVE, "probe of receive failed: receive was answered with "),
         (
             "AckMessage",
             Step.ACKNOWLEDGE,
-            "probe of acknowledgement failed: ack of unexpired handles answered ",
+            "probe of acknowledgement failed: ack of unexpired handles was answered with ",
         ),
     ],
 )
@@ -59,7 +59,7 @@ async def test_topics_that_cannot_be_created_block_what_needs_them(fake: FakeBro
     fake.faults.refuse("SendMessage", "FORBIDDEN", "not today")
     async with choose(fake.endpoint, create_topics="auto") as broker:
         blocks = await preflight(broker, CASES)
-    assert blocks.reasons == (f"probe of topic creation failed: send answered {REFUSED}",)
+    assert blocks.reasons == (f"probe of topic creation failed: send was answered with {REFUSED}",)
 
 
 async def test_a_single_refusal_blocks_nothing(fake: FakeBroker) -> None:

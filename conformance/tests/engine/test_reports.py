@@ -82,9 +82,9 @@ def test_cases_are_grouped_by_cause_whatever_their_names_and_numbers(
     make_case: MakeCase, run_of: Callable[..., RunResult]
 ) -> None:
     details = (
-        "send answered INTERNAL_SERVER_ERROR: topic cf-1a2b3c-topic-0 is full after 3 s",
+        "send was answered with INTERNAL_SERVER_ERROR: topic cf-1a2b3c-topic-0 is full after 3 s",
         "2 of 4 came",
-        "send answered INTERNAL_SERVER_ERROR: topic cf-1a2b3c-orders-17 is full after 2.5 s",
+        "send was answered with INTERNAL_SERVER_ERROR: topic cf-1a2b3c-orders-17 is full after 2.5 s",
         "took 01A2B3C4D5E6F708",
     )
     verdicts = (Verdict.FAIL, Verdict.ERROR, Verdict.BLOCKED, Verdict.PASS)

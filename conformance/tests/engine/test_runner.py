@@ -49,7 +49,7 @@ async def holds(target: Target) -> None:
     ("error", "verdict", "detail"),
     [
         (AssertionError("3 of 4 came"), Verdict.FAIL, "3 of 4 came"),
-        (AssertionError(), Verdict.FAIL, "an assertion without words"),
+        (AssertionError(), Verdict.FAIL, "assertion without a message"),
         (ExceptionGroup("g", [AssertionError("a"), AssertionError("b")]), Verdict.FAIL, "a; b"),
         (ExceptionGroup("g", [AssertionError("a"), KeyError("b")]), Verdict.ERROR, "a; KeyError: 'b'"),
         (Inconclusive("no sentinel"), Verdict.INCONCLUSIVE, "no sentinel"),
@@ -76,7 +76,7 @@ async def test_an_assertion_without_words_is_told_by_its_code(
     made = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(made)
     result = await result_of(broker, make_case(made.run))
-    assert (result.verdict, result.detail) == (Verdict.FAIL, "it does not hold that target is None")
+    assert (result.verdict, result.detail) == (Verdict.FAIL, "assertion failed: target is None")
 
 
 async def test_a_case_that_ends_quietly_passes_with_its_notes(broker: Broker, make_case: MakeCase) -> None:
@@ -128,7 +128,7 @@ async def test_clean_ups_run_last_one_first_and_name_what_is_left(
     result = await result_of(broker, make_case(opens))
     assert order == [2, 1]
     assert result.verdict is Verdict.ERROR
-    assert result.detail == "the case left behind: a clean-up that broke: OSError: gone; a stream"
+    assert result.detail == "the case left behind: clean-up failed: OSError: gone; a stream"
 
 
 async def test_what_is_left_behind_does_not_hide_a_failure(broker: Broker, make_case: MakeCase) -> None:
@@ -155,7 +155,7 @@ async def test_a_case_whose_needs_are_missing_is_not_opened(
     result = await result_of(broker, make_case(holds, needs=needs))
     assert (result.verdict, result.detail) == (
         Verdict.NOT_APPLICABLE,
-        f"the target does not claim {needs[0]}",
+        f"the target does not declare {needs[0]}",
     )
     assert broker.opened == []
 
@@ -249,7 +249,7 @@ async def test_cases_at_different_places_run_beside_each_other(broker: Broker, m
 async def test_why_a_need_is_not_met_is_told(broker: Broker, make_case: MakeCase) -> None:
     broker.declaration = replace(broker.declaration, absences={"pull": "it answers UNIMPLEMENTED"})
     result = await result_of(broker, make_case(holds, needs=("pull", "@lag")))
-    assert result.detail == "the target does not claim pull, @lag: it answers UNIMPLEMENTED"
+    assert result.detail == "the target does not declare pull, @lag: it answers UNIMPLEMENTED"
 
 
 async def test_a_stopped_run_reports_what_is_known(broker: Broker, make_case: MakeCase) -> None:

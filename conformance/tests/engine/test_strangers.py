@@ -20,7 +20,7 @@ from aiorocketmq.wire import messages as pb
 from aiorocketmq.wire.methods import METHODS, Method
 from aiorocketmq_conformance.blocks import Blocks, Step
 from aiorocketmq_conformance.case import Registry, case, load
-from aiorocketmq_conformance.cases.shared.transactions import NEEDS, always, open_bank
+from aiorocketmq_conformance.cases.shared.transactions import NEEDS, always, open_transactions
 from aiorocketmq_conformance.fixture import Fixture
 from aiorocketmq_conformance.runner import Run
 from aiorocketmq_conformance.verdicts import Verdict
@@ -152,8 +152,8 @@ async def test_a_refused_acknowledgement_blocks_what_needs_it_and_nothing_else(t
     assert {name for name, verdict in judged.verdicts.items() if verdict == "blocked"} == blocked
     (sentence,) = judged.run["blocked"]
     assert sentence == (
-        "probe of acknowledgement failed: ack of unexpired handles answered FORBIDDEN: no ::error::acks\x1b[31m, "
-        "entries []"
+        "probe of acknowledgement failed: ack of unexpired handles was answered with FORBIDDEN: "
+        "no ::error::acks\x1b[31m, entries []"
     )
     assert "cases that need it are not judged" in judged.output
     assert "    4 x probe of acknowledgement failed" in judged.output
@@ -201,7 +201,7 @@ async def test_a_target_that_never_checks_transactions_is_waited_for_once() -> N
     assert failure.detail == "0 checks within 126 s, not 1:"
     assert len(blocked) == len(cases) - 3, "but for this one, one that is not applicable, and tx.commit"
     assert max(result.target_seconds for result in blocked) == 0.0
-    assert run.blocked == ("in another case no check came of a transaction left open for 126 s",)
+    assert run.blocked == ("in another case no check arrived for a transaction left open for 126 s",)
 
 
 async def test_who_waits_for_a_check_stops_when_another_case_shows_that_none_comes() -> None:
@@ -215,11 +215,11 @@ async def test_who_waits_for_a_check_stops_when_another_case_shows_that_none_com
             await fixture.clock.sleep(50.0)
             fixture.target.blocks.block(Step.CHECK, "none came elsewhere")
 
-        bank = await open_bank(fixture)
-        checker = await bank.checker(always(None))
-        await bank.prepare("m")
+        tx = await open_transactions(fixture)
+        checker = await tx.checker(always(None))
+        await tx.prepare("m")
         fixture.background(show())
-        await bank.within(1000.0, checker, 1, None)
+        await tx.within(1000.0, checker, 1, None)
 
     async with BrokenFake(Mutant("never-checks", (), core=ChecksLost)) as broker:
         (result,) = (await Run(registry.select(), broker, blocks=Blocks()).finish()).results

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import astuple, dataclass, field
 
-from aiorocketmq_conformance.probe.proxy import Meddling
+from aiorocketmq_conformance.probe.proxy import ProxyFaults
 from aiorocketmq_fake.core.broker import Broker, Parts
 
 
@@ -29,7 +29,7 @@ class Mutant:
     profile: str = "documented"
     changes: Mapping[str, object] = field(default_factory=dict)
     """Fields of the profile with other values."""
-    meddling: Meddling | None = None
+    faults: ProxyFaults | None = None
     defect: str = ""
     """In words, where the core's docstring does not say it."""
 

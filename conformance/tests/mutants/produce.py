@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from aiorocketmq_conformance.probe.proxy import Meddling
+from aiorocketmq_conformance.probe.proxy import ProxyFaults
 from aiorocketmq_fake.core.broker import Broker
 from aiorocketmq_fake.core.values.codes import Code, Encoding, Refusal, TopicType
 from aiorocketmq_fake.core.values.model import (
@@ -301,13 +301,13 @@ SENDING = (
     Mutant(
         "mu-wrong-digest",
         ("send.digest[*",),
-        meddling=Meddling(received=wire.wrong_digest),
+        faults=ProxyFaults(received=wire.wrong_digest),
         defect="digests do not match their bodies",
     ),
     Mutant(
         "mu-everything-normal",
         ("send.message-type-echo[FIFO]", "send.message-type-echo[DELAY]", "send.type-mixed"),
-        meddling=Meddling(received=wire.everything_normal),
+        faults=ProxyFaults(received=wire.everything_normal),
         defect="every message is told to be a normal one",
     ),
     Mutant("mu-encodings-lost", ("send.gzip-flag",), core=EncodingsLost),

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 
 from aiorocketmq_conformance.case import Case, Level, load
-from aiorocketmq_conformance.probe.proxy import meddling_proxy
+from aiorocketmq_conformance.probe.proxy import faulty_proxy
 from aiorocketmq_conformance.results import CaseResult
 from aiorocketmq_conformance.runner import Run
 from aiorocketmq_conformance.target import Target
@@ -59,16 +59,16 @@ class BrokenFake(BundledFake):
             core=partial(mutant.core, parts=mutant.parts),
         )
         self.spec = f"mutant:{mutant.name}"
-        self._meddling = mutant.meddling
+        self._faults = mutant.faults
 
     @asynccontextmanager
     async def open(self, case: Case) -> AsyncIterator[Target]:
         """As for the whole fake, with the proxy between where the mutant has one."""
         async with super().open(case) as target:
-            if self._meddling is None:
+            if self._faults is None:
                 yield target
                 return
-            async with meddling_proxy(target.endpoint, self._meddling) as endpoint:
+            async with faulty_proxy(target.endpoint, self._faults) as endpoint:
                 target.endpoint = endpoint
                 yield target
 

@@ -288,7 +288,7 @@ PULLING = (
         ("pull.absent-is-clean*",),
         profile="apache-5.5",
         changes={"served_rpcs": ALL_RPCS},
-        defect="calls that the server does not claim are answered all the same",
+        defect="calls that the server does not declare are answered all the same",
     ),
     Mutant("MU94", ("pull.repeatable", "pull.no-ack-replays"), core=PullsHide),
     Mutant("mu-pull-takes", ("pull.not-shared-with-pop",), core=PullsTake),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from aiorocketmq_conformance.probe.proxy import Meddling
+from aiorocketmq_conformance.probe.proxy import ProxyFaults
 from aiorocketmq_fake.core.broker import Broker
 from aiorocketmq_fake.core.values.codes import Code, FilterType, Refusal
 from aiorocketmq_fake.core.values.model import (
@@ -260,7 +260,7 @@ RECEIVING = (
     Mutant(
         "mu-no-time-stamp",
         ("simple.stream-shape",),
-        meddling=Meddling(received=wire.no_time_stamp),
+        faults=ProxyFaults(received=wire.no_time_stamp),
         defect="the delivery time stamp is missing",
     ),
     Mutant(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from aiorocketmq_conformance.probe.proxy import Meddling
+from aiorocketmq_conformance.probe.proxy import ProxyFaults
 from aiorocketmq_fake.core.broker import Broker
 from aiorocketmq_fake.core.values.codes import Code, Refusal
 from aiorocketmq_fake.core.values.model import (
@@ -178,7 +178,7 @@ SESSIONS = (
     Mutant(
         "MU93",
         ("life.client-id-required*",),
-        meddling=Meddling(headers=wire.anonymous),
+        faults=ProxyFaults(headers=wire.anonymous),
         defect="the client-id header is not required",
     ),
     Mutant(

@@ -23,9 +23,9 @@ from aiorocketmq.subscription import Tags
 from aiorocketmq.wire import messages as pb
 from aiorocketmq_conformance.case import Case, Level, load
 from aiorocketmq_conformance.probe import requests
+from aiorocketmq_conformance.probe.call_recorder import CallRecorder
 from aiorocketmq_conformance.probe.client import ProbeClient
 from aiorocketmq_conformance.probe.clock import RealClock
-from aiorocketmq_conformance.probe.witness import Witness
 from aiorocketmq_conformance.runner import Run
 from aiorocketmq_conformance.target import Target
 from aiorocketmq_conformance.targets.choice import choose
@@ -56,7 +56,7 @@ def events() -> list[Event]:
 @pytest.fixture
 async def client(broker: FakeBroker, events: list[Event]) -> AsyncIterator[ProbeClient]:
     clock = RealClock()
-    clock.traffic.witness = Witness(events.append)
+    clock.traffic.call_recorder = CallRecorder(events.append)
     async with ProbeClient(broker.endpoint, "probe", clock) as client:
         settings = requests.consumer_settings("billing", {"orders": "*"}, pb.ClientType.SIMPLE_CONSUMER)
         await client.present(settings)
@@ -129,7 +129,7 @@ async def test_an_ack_in_the_name_of_another_topic_is_no_fact(
 async def test_what_ordered_groups_lock_is_told_with_their_settings(broker: FakeBroker) -> None:
     clock = RealClock()
     events: list[Event] = []
-    clock.traffic.witness = Witness(events.append, "group")
+    clock.traffic.call_recorder = CallRecorder(events.append, "group")
     async with ProbeClient(broker.endpoint, "probe", clock) as client:
         settings = requests.consumer_settings("billing", {"orders": "*"}, pb.ClientType.SIMPLE_CONSUMER)
         await client.present(settings)
@@ -163,16 +163,16 @@ def test_cases_whose_causes_clients_do_not_see_are_left_out() -> None:
 
 
 async def test_what_a_case_does_to_a_server_is_recorded(tmp_path: Path) -> None:
-    async with Recordings(tmp_path).of(case("@process"), RealClock()) as disturbed:
-        with pytest.raises(OSError, match="not startable"), disturbed("crash"):
+    async with Recordings(tmp_path).of(case("@process"), RealClock()) as record_fault:
+        with pytest.raises(OSError, match="not startable"), record_fault("crash"):
             raise OSError("not startable")
     faults = [row["fault"] for row in rows_in(tmp_path) if row["kind"] == "fault"]
     assert faults == [[("kind", "crash"), ("state", state)] for state in ("start", "stop")]
 
 
 async def test_what_is_not_recorded_may_be_disturbed(tmp_path: Path) -> None:
-    async with Recordings(tmp_path).of(case("@process", "@reset"), RealClock()) as disturbed:
-        with disturbed("crash"):
+    async with Recordings(tmp_path).of(case("@process", "@reset"), RealClock()) as record_fault:
+        with record_fault("crash"):
             assert rows_in(tmp_path) == []
     assert rows_in(tmp_path) == []
 
@@ -199,7 +199,7 @@ async def test_a_recorded_run_of_a_server_names_its_cases(tmp_path: Path) -> Non
 async def test_without_a_folder_nothing_is_told() -> None:
     clock = RealClock()
     async with Recordings(None).of(case(), clock):
-        assert clock.traffic.witness is None
+        assert clock.traffic.call_recorder is None
 
 
 def test_recording_without_pyarrow_says_what_to_install(

@@ -6,7 +6,7 @@ import pytest
 from aiorocketmq import Message, Producer, PullConsumer
 from aiorocketmq.wire import messages as pb
 from aiorocketmq.wire.methods import Method
-from aiorocketmq_conformance.probe.proxy import Meddling, meddling_proxy
+from aiorocketmq_conformance.probe.proxy import ProxyFaults, faulty_proxy
 from aiorocketmq_fake import FakeBroker
 
 
@@ -31,7 +31,7 @@ async def test_a_pull_with_a_damaged_answer_is_repeated(damage: bytes, damaged: 
             for number in range(6):
                 await producer.send(Message("orders", b"%d" % number))
         async with (
-            meddling_proxy(broker.endpoint, Meddling(answered=answered)) as endpoint,
+            faulty_proxy(broker.endpoint, ProxyFaults(answered=answered)) as endpoint,
             PullConsumer(
                 endpoint, group="billing", max_messages=3, address_map=lambda _: endpoint
             ) as consumer,

@@ -8,7 +8,7 @@ import pytest
 from aiorocketmq import Message, Producer, PushConsumer, ReceivedMessage
 from aiorocketmq.wire import messages as pb
 from aiorocketmq.wire.methods import Method
-from aiorocketmq_conformance.probe.proxy import Meddling, meddling_proxy
+from aiorocketmq_conformance.probe.proxy import ProxyFaults, faulty_proxy
 from aiorocketmq_fake import FakeBroker
 
 if TYPE_CHECKING:
@@ -53,7 +53,7 @@ async def test_a_damaged_message_is_redelivered_and_never_overtaken(
             for number in range(COUNT):
                 await producer.send(Message("orders", b"%d" % number, message_group="one"))
         async with (
-            meddling_proxy(broker.endpoint, Meddling(answered=damaging_first(damage))) as endpoint,
+            faulty_proxy(broker.endpoint, ProxyFaults(answered=damaging_first(damage))) as endpoint,
             PushConsumer(
                 endpoint,
                 group="billing",

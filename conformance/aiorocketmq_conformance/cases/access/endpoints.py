@@ -1,4 +1,4 @@
-"""Which way a client came: over TLS or not, and in which namespace; inventory 4.1."""
+"""TLS, namespaces, and messages verified on trial; inventory 4.1."""
 
 from __future__ import annotations
 
@@ -17,36 +17,36 @@ from aiorocketmq_conformance.fixture import Fixture, once_each
 from aiorocketmq_conformance.probe import requests
 from aiorocketmq_conformance.probe.answers import code_of
 
-# Nothing about TLS may take longer, in real seconds.
+# Real seconds that a TLS handshake with its request may take.
 TLS_WITHIN = 5.0
 
 
 @case("life.verify-message", rules=("R2.11",), level=EXTENSION, needs=("@verify",))
 async def verify_message(fixture: Fixture) -> None:
-    """A push consumer that is asked to consume a message on trial gets that message; its answer reaches who asked."""
+    """A push consumer that is asked to verify a message receives it; its result is returned to the administrator."""
     topic, consumer = await fixture.subscribed(1, kind=pb.ClientType.PUSH_CONSUMER)
-    wanted, _ = await fixture.send(topic, "on trial", "another")
+    verified, _ = await fixture.send(topic, "on trial", "another")
     stream, client_id = consumer.client.stream, consumer.client.client_id
     assert stream is not None
-    asking = asyncio.create_task(fixture.target.special.verify_message(client_id, topic, wanted.id))
+    asking = asyncio.create_task(fixture.target.privileged.verify_message(client_id, topic, verified.id))
     while not (frame := await stream.next()).HasField("verify_message_command"):
         pass
     command = frame.verify_message_command
     assert command.message.body == b"on trial"
-    assert command.message.system_properties.message_id == wanted.id
+    assert command.message.system_properties.message_id == verified.id
     reply = pb.TelemetryCommand(verify_message_result=pb.VerifyMessageResult(nonce=command.nonce))
     reply.status.code = pb.Code.FAILED_TO_CONSUME_MESSAGE
     await stream.send(reply)
     answer = await asking
-    assert answer is not None, "the answer did not reach who asked"
+    assert answer is not None, "the result was not returned to the administrator"
     assert answer.code == pb.Code.FAILED_TO_CONSUME_MESSAGE
-    # On trial means that nothing has happened to it.
-    once_each([wanted, _], await consumer.take(2))
+    # Verification does not change the message's state.
+    once_each([verified, _], await consumer.take(2))
 
 
 @case("life.namespace-isolated", rules=("R14.7",), level=EXTENSION, needs=("namespace",))
 async def namespace_isolated(fixture: Fixture) -> None:
-    """Messages of one topic name in two namespaces do not cross."""
+    """Topics of the same name in two namespaces are isolated."""
     name, group = fixture.fresh("topic"), fixture.fresh("group")
     sides = {}
     for namespace in ("x", "y"):
@@ -67,8 +67,8 @@ async def namespace_isolated(fixture: Fixture) -> None:
         request.message_queue.topic.CopyFrom(requests.resource(name, namespace))
         requests.duration(request.invisible_duration, LEASE)
         answer = await client.receive_raw(request, deadline=LEASE)
-        seen = [delivery.message.body for delivery in answer.deliveries]
-        assert seen == [namespace.encode()], f"namespace {namespace} receives {seen}"
+        bodies = [delivery.message.body for delivery in answer.deliveries]
+        assert bodies == [namespace.encode()], f"namespace {namespace} receives {bodies}"
 
 
 @case(
@@ -80,7 +80,7 @@ async def namespace_isolated(fixture: Fixture) -> None:
     params={"on": True, "plain": False},
 )
 async def tls(fixture: Fixture, secure: bool) -> None:
-    """The same port answers connections with TLS [{}] and without, both within five seconds."""
+    """The same port serves connections with TLS [{}] and without, both within five seconds."""
     topic = await fixture.topic()
     endpoint = fixture.target.endpoint
     if secure:

@@ -20,7 +20,7 @@ from aiorocketmq_conformance.target import Rights
 NEEDS = ("auth", "@acl")
 DENIED = "UNAUTHORIZED"
 DAY = 86_400.0
-# A caller with good credentials and no client id gets so far; pulls are not served everywhere.
+# Authentication precedes the check of the client id; pull calls are not served everywhere.
 UNARY = (
     *("QueryRoute", "Heartbeat", "SendMessage", "QueryAssignment", "AckMessage", "EndTransaction"),
     *("ForwardMessageToDeadLetterQueue", "ChangeInvisibleDuration", "NotifyClientTermination"),
@@ -29,36 +29,36 @@ UNARY = (
 
 @dataclass(frozen=True, slots=True)
 class Guarded:
-    """A broker that asks who calls, with a topic, a group, and a user who may do everything."""
+    """A broker with authentication, a topic and a group."""
 
     fixture: Fixture
     topic: str
     group: str
 
     async def user(self, name: str, **rights: tuple[str, ...]) -> str:
-        """Make a user with some rights, or all; returns its access key, which is its secret, too."""
+        """Create a user with the given rights, by default all; return its access key, which is also its secret."""
         key = self.fixture.fresh(name)
         await self.fixture.target.rights_of(Rights(key, key, **rights))
         return key
 
     async def client(self, key: str, **headers: str) -> ProbeClient:
-        """A client that signs as a user; `headers` replace those of its signature."""
+        """Return a client that signs as a user; `headers` replace those of its signature."""
         return await self.fixture.client(**{**signed(key, key, at=self.fixture.clock.wall()), **headers})
 
     async def consumer(self, key: str) -> Consumer:
-        """A consumer that signs as a user and has presented itself."""
+        """Return a consumer that signs as a user and has sent its settings."""
         client = await self.client(key)
         kind = pb.ClientType.SIMPLE_CONSUMER
         await client.present(requests.consumer_settings(self.group, {self.topic: "*"}, kind))
         return Consumer(client, self.topic, self.group, "*", kind)
 
     async def send(self, client: ProbeClient, body: str) -> str:
-        """Send a message; the code of the answer."""
+        """Send a message; return the response's code."""
         return code_of(await client.send(requests.message(self.topic, body)))
 
 
 async def guarded(fixture: Fixture) -> Guarded:
-    """Make topic and group while nobody is asked who it is."""
+    """Create topic and group before authentication is enabled by the first user."""
     return Guarded(fixture, await fixture.topic(queues=1), await fixture.group())
 
 
@@ -80,29 +80,29 @@ async def good(fixture: Fixture) -> None:
     params={name: name for name in (*UNARY, "ReceiveMessage")},
 )
 async def missing(fixture: Fixture, name: str) -> None:
-    """{} without credentials is UNAUTHORIZED, also where the client id is missing, too."""
+    """{} without credentials is UNAUTHORIZED, even if the client id is missing, too."""
     broker = await guarded(fixture)
     await broker.user("user")
     for headers in ({}, {"x_mq_client_id": None}):
         client = await fixture.client(**headers)
         if name == "ReceiveMessage":
             received = await client.receive(broker.topic, broker.group)
-            seen = received.error or code_name(received.code)
+            code = received.error or code_name(received.code)
         else:
-            seen = code_of(await client.unary(name, METHODS[name].request()))
-        assert seen == DENIED, f"answered {seen}"
+            code = code_of(await client.unary(name, METHODS[name].request()))
+        assert code == DENIED, f"answered with {code}"
 
 
 @case("auth.bad-key", rules=("R1.12",), level=EXTENSION, needs=NEEDS)
 async def bad_key(fixture: Fixture) -> None:
-    """A signature of an access key that nobody has is UNAUTHORIZED."""
+    """A signature of an unknown access key is UNAUTHORIZED."""
     broker = await guarded(fixture)
     await broker.user("user")
     await denied(fixture, broker, await broker.client("nobody"))
 
 
 async def denied(fixture: Fixture, broker: Guarded, client: ProbeClient) -> None:
-    """AssertionError unless a route and a send are refused to this client."""
+    """Assert that a route query and a send of this client are refused."""
     route = code_of(await client.query_route(broker.topic))
     sent = await broker.send(client, "denied")
     assert (route, sent) == (DENIED, DENIED), f"route answered {route}, send {sent}"
@@ -127,7 +127,7 @@ async def altered_date(fixture: Fixture) -> None:
 
 @case("auth.stale-date", rules=("R1.11",), level=INFORMATIONAL, needs=NEEDS)
 async def stale_date(fixture: Fixture) -> None:
-    """What a signature of yesterday is answered is recorded."""
+    """The response to a signature that is one day old is recorded."""
     broker = await guarded(fixture)
     key = await broker.user("user")
     client = await fixture.client(**signed(key, key, at=fixture.clock.wall() - DAY))
@@ -136,7 +136,7 @@ async def stale_date(fixture: Fixture) -> None:
 
 @case("auth.send-denied", rules=("R14.2", "R14.4"), level=EXTENSION, needs=NEEDS)
 async def send_denied(fixture: Fixture) -> None:
-    """A user who may only subscribe sends nothing: it is refused and nothing is stored."""
+    """A send by a user with subscribe permission only is refused, and nothing is stored."""
     broker = await guarded(fixture)
     reader = await broker.user("reader", publish=(), subscribe=(broker.topic,), groups=(broker.group,))
     consumer = await broker.consumer(reader)
@@ -149,7 +149,7 @@ async def send_denied(fixture: Fixture) -> None:
 
 @case("auth.receive-denied", rules=("R14.2", "R14.4"), level=EXTENSION, needs=NEEDS)
 async def receive_denied(fixture: Fixture) -> None:
-    """A user who may only publish receives nothing: settings and receives are refused."""
+    """Settings and receives of a user with publish permission only are refused."""
     broker = await guarded(fixture)
     key = await broker.user("writer", publish=(broker.topic,), subscribe=(), groups=())
     await receives_nothing(fixture, broker, key)
@@ -157,21 +157,21 @@ async def receive_denied(fixture: Fixture) -> None:
 
 @case("auth.group-denied", rules=("R14.2", "R14.4"), level=EXTENSION, needs=NEEDS)
 async def group_denied(fixture: Fixture) -> None:
-    """The right to a topic without the right to the group receives nothing."""
+    """Permission for a topic without permission for the group does not allow a receive."""
     broker = await guarded(fixture)
     key = await broker.user("outsider", groups=(fixture.fresh("other"),))
     await receives_nothing(fixture, broker, key)
 
 
 async def receives_nothing(fixture: Fixture, broker: Guarded, key: str) -> None:
-    """AssertionError unless a user gets no message out of the guarded topic, and somebody else does."""
+    """Assert that a user cannot receive from the topic while another user can."""
     client = await broker.client(key)
     stream = await client.open_stream()
     settings = requests.consumer_settings(broker.group, {broker.topic: "*"}, pb.ClientType.SIMPLE_CONSUMER)
     await stream.send(pb.TelemetryCommand(settings=settings))
-    seen = code_of(await stream.next())
-    assert seen == DENIED, f"settings answered {seen}"
-    writer = await broker.user("everybody")
+    code = code_of(await stream.next())
+    assert code == DENIED, f"settings were answered with {code}"
+    writer = await broker.user("authorized")
     assert await broker.send(await broker.client(writer), "1") == "OK"
     answer = await client.receive(broker.topic, broker.group, invisible=LEASE)
     assert code_name(answer.code) == DENIED
@@ -181,7 +181,7 @@ async def receives_nothing(fixture: Fixture, broker: Guarded, key: str) -> None:
 
 @case("auth.ack-denied", rules=("R14.2",), level=EXTENSION, needs=NEEDS, timeout=90.0)
 async def ack_denied(fixture: Fixture) -> None:
-    """The handle of another user's group settles nothing: the ack is refused and the message is still theirs."""
+    """An ack by a user without permission for the group is refused, and the lease of its owner remains valid."""
     broker = await guarded(fixture)
     owner = await broker.consumer(await broker.user("owner"))
     assert await broker.send(owner.client, "1") == "OK"
@@ -194,7 +194,7 @@ async def ack_denied(fixture: Fixture) -> None:
 
 @case("auth.revoked", rules=("R14.1",), level=EXTENSION, needs=NEEDS, timeout=330.0)
 async def revoked(fixture: Fixture) -> None:
-    """A user who was removed is refused, at the latest when the server's caches are over."""
+    """A removed user is refused once the server's caches have expired."""
     broker = await guarded(fixture)
     key = await broker.user("user")
     await broker.user("another")
@@ -202,8 +202,8 @@ async def revoked(fixture: Fixture) -> None:
     assert await broker.send(client, "before") == "OK"
     await fixture.target.revoke(key)
     end = fixture.clock.now() + 300.0
-    while (seen := await broker.send(client, "after")) != DENIED:
-        assert fixture.clock.now() < end, f"a removed user is answered {seen} after five minutes"
+    while (code := await broker.send(client, "after")) != DENIED:
+        assert fixture.clock.now() < end, f"a removed user is answered with {code} after five minutes"
         await fixture.target.pass_time(5.0)
 
 
@@ -214,6 +214,6 @@ async def telemetry(fixture: Fixture) -> None:
     await broker.user("user")
     stream = await (await fixture.client()).open_stream()
     await stream.send(pb.TelemetryCommand(settings=requests.producer_settings(broker.topic)))
-    seen: Any = (await stream.next()).status.code
-    assert code_name(seen) == DENIED, f"answered {code_name(seen)}"
+    code: Any = (await stream.next()).status.code
+    assert code_name(code) == DENIED, f"answered with {code_name(code)}"
     assert await stream.ended() == "OK"

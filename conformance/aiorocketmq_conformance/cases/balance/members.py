@@ -13,12 +13,12 @@ from aiorocketmq_conformance.probe.remoting import RemotingProbe
 
 LIVE = ("live-broker-remoting.md 6",)
 QUIET = 3.0
-# Seconds after which a lock that is not renewed ends; measured 60.2 to 60.3 s.
+# Seconds after which a lock expires unless it is renewed; measured 60.2 to 60.3 s.
 LOCK_LIFE = 60.0
 
 
 async def _pair(fixture: Fixture) -> tuple[str, str, RemotingProbe, RemotingProbe]:
-    """A topic, a group, and two of its members, each of which has been told of all joins."""
+    """Return a topic, a group, and two of its members, both notified of all joins."""
     topic, group = await fixture.topic(), await fixture.group()
     first, second = fixture.member(), fixture.member()
     await first.join(group, topic)
@@ -31,7 +31,7 @@ async def _pair(fixture: Fixture) -> tuple[str, str, RemotingProbe, RemotingProb
 
 @case("member.join-notifies", rules=LIVE, level=EXTENSION, needs=REMOTING)
 async def join_notifies(fixture: Fixture) -> None:
-    """Who joins a group is listed, and every member is told, the new one too."""
+    """A new member is listed, and every member is notified, including the new one."""
     topic, group, first, second = await _pair(fixture)
     assert {notice.group for notice in (*first.notices, *second.notices)} == {group}
     listed = await first.members(group, topic)
@@ -40,7 +40,7 @@ async def join_notifies(fixture: Fixture) -> None:
 
 @case("member.leave-notifies", rules=LIVE, level=EXTENSION, needs=REMOTING)
 async def leave_notifies(fixture: Fixture) -> None:
-    """Who says that it leaves is listed no more, and the others are told."""
+    """A member that unregisters is removed from the list, and the others are notified."""
     topic, group, first, second = await _pair(fixture)
     await second.leave(group, topic)
     await notices(first, 3)
@@ -49,7 +49,7 @@ async def leave_notifies(fixture: Fixture) -> None:
 
 @case("member.hang-up-notifies", rules=LIVE, level=EXTENSION, needs=REMOTING)
 async def hang_up_notifies(fixture: Fixture) -> None:
-    """Who hangs up without a word is listed no more, and the others are told."""
+    """A member that disconnects without unregistering is removed from the list, and the others are notified."""
     topic, group, first, second = await _pair(fixture)
     await second.vanish()
     await notices(first, 3)
@@ -58,7 +58,7 @@ async def hang_up_notifies(fixture: Fixture) -> None:
 
 @case("member.repeat-is-quiet", rules=LIVE, level=EXTENSION, needs=REMOTING)
 async def repeat_is_quiet(fixture: Fixture) -> None:
-    """A heartbeat that says nothing new tells nobody of a change."""
+    """A heartbeat without changes causes no notifications."""
     topic, group, first, second = await _pair(fixture)
     await first.join(group, topic)
     await fixture.clock.sleep(QUIET)
@@ -67,15 +67,15 @@ async def repeat_is_quiet(fixture: Fixture) -> None:
 
 @case("member.broadcast-model", rules=LIVE, level=EXTENSION, needs=REMOTING)
 async def broadcast_model(fixture: Fixture) -> None:
-    """A group whose members broadcast is listed as such, and each member reads everything."""
+    """A group of broadcasting members is listed as such, and each member reads all messages."""
     reader = await over_remoting(fixture)
     await reader.send(3)
     members = [reader, await over_remoting(fixture, topic=reader.topic, group=reader.group)]
     for each in members:
         await each.probe.join(each.group, each.topic, model=BROADCASTING)
-    known = await reader.probe.connected(reader.group, reader.topic)
-    assert known.model == BROADCASTING
-    assert {name for name, *_ in known.clients} == {each.probe.client_id for each in members}
+    connections = await reader.probe.connected(reader.group, reader.topic)
+    assert connections.model == BROADCASTING
+    assert {name for name, *_ in connections.clients} == {each.probe.client_id for each in members}
     for each in members:
         assert (await each.pull(0)).texts == ("m0", "m1", "m2")
 
@@ -96,7 +96,7 @@ async def broadcast_quiet(fixture: Fixture) -> None:
 
 @case("lock.one-owner", rules=LIVE, level=EXTENSION, needs=REMOTING)
 async def one_owner(fixture: Fixture) -> None:
-    """A queue that one member has locked is not given to another, while others are free."""
+    """A queue locked by one member cannot be locked by another, while other queues can."""
     topic, group, first, second = await _pair(fixture)
     assert await first.lock(group, topic, 0, 1) == [0, 1]
     assert await second.lock(group, topic, 0, 1, 2) == [2]
@@ -104,7 +104,7 @@ async def one_owner(fixture: Fixture) -> None:
 
 @case("lock.unlock-frees", rules=LIVE, level=EXTENSION, needs=REMOTING)
 async def unlock_frees(fixture: Fixture) -> None:
-    """A queue that its owner unlocked may be locked by another at once."""
+    """A queue that its owner unlocked can be locked by another member at once."""
     topic, group, first, second = await _pair(fixture)
     assert await first.lock(group, topic, 0, 1) == [0, 1]
     await first.unlock(group, topic, 0)
@@ -113,7 +113,7 @@ async def unlock_frees(fixture: Fixture) -> None:
 
 @case("lock.expires", rules=LIVE, level=EXTENSION, needs=REMOTING, timeout=150.0)
 async def expires(fixture: Fixture) -> None:
-    """A lock that is not renewed keeps the queue for 60 s, and no longer."""
+    """A lock that is not renewed expires after 60 s."""
     topic, group, first, second = await _pair(fixture)
     assert await first.lock(group, topic, 0) == [0]
     await fixture.clock.sleep(LOCK_LIFE - 10.0)
@@ -124,7 +124,7 @@ async def expires(fixture: Fixture) -> None:
 
 @case("lock.renewed", rules=LIVE, level=EXTENSION, needs=REMOTING, timeout=150.0)
 async def renewed(fixture: Fixture) -> None:
-    """A lock that its owner takes again is kept for another 60 s."""
+    """A lock that its owner requests again is renewed for another 60 s."""
     topic, group, first, second = await _pair(fixture)
     for _ in range(2):
         assert await first.lock(group, topic, 0) == [0]
@@ -134,7 +134,7 @@ async def renewed(fixture: Fixture) -> None:
 
 @case("lock.outlives-owner", rules=LIVE, level=EXTENSION, needs=REMOTING)
 async def outlives_owner(fixture: Fixture) -> None:
-    """A member that leaves takes its locks not with it: they end by their time."""
+    """Locks of a member that unregisters are not released: they expire."""
     topic, group, first, second = await _pair(fixture)
     assert await first.lock(group, topic, 0) == [0]
     await first.leave(group, topic)
@@ -143,8 +143,8 @@ async def outlives_owner(fixture: Fixture) -> None:
 
 @case("reb.lock-handover[remoting]", rules=LIVE, level=EXTENSION, needs=REMOTING)
 async def lock_handover(fixture: Fixture) -> None:
-    """Three members that all want all of seven queues hold each of them once; a latecomer gets what is released,
-    no sooner."""
+    """Of three members that request locks of all seven queues each lock is held once; a later member gets a released
+    queue only."""
     topic, group = await fixture.topic(7), await fixture.group()
     members = [fixture.member() for _ in range(3)]
     for member in members:
@@ -158,12 +158,12 @@ async def lock_handover(fixture: Fixture) -> None:
     assert await late.lock(group, topic, *everything) == [], "a queue has two owners"
     await owner.unlock(group, topic, 2)
     assert await late.lock(group, topic, *everything) == [2]
-    assert 2 not in await owner.lock(group, topic, 2), "its former owner holds a queue that was handed over"
+    assert 2 not in await owner.lock(group, topic, 2), "its former owner still has the lock"
 
 
 @case("lock.per-group", rules=LIVE, level=EXTENSION, needs=REMOTING)
 async def per_group(fixture: Fixture) -> None:
-    """A queue that a member of one group has locked is free for another group."""
+    """A queue locked by a member of one group can be locked by another group."""
     topic = await fixture.topic(3)
     for _ in range(2):
         group, member = await fixture.group(), fixture.member()

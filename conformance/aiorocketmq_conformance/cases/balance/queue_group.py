@@ -1,4 +1,4 @@
-"""A group whose members share queues as classic clients do: each computes its part from the list of all."""
+"""A group whose members share queues as classic clients do: each computes its assignment from the list of all."""
 
 from __future__ import annotations
 
@@ -12,34 +12,34 @@ from aiorocketmq.message import MessageQueue
 
 from aiorocketmq_conformance.fixture import Fixture, notices
 from aiorocketmq_conformance.probe.remoting import RemotingProbe
-from aiorocketmq_conformance.probe.remoting_answers import Pulled, number, told
+from aiorocketmq_conformance.probe.remoting_answers import Pulled, number, response_text
 from aiorocketmq_conformance.tolerances import PROMPT
 
 QUEUES, EACH = 5, 6
 """Queues, and messages in each."""
 BATCH, PAUSE = 2, 0.2
-"""How many messages a member that works on its own reads before it commits, and seconds before it reads more."""
+"""Messages that a running member reads before it commits, and seconds between reads."""
 
 
 class Member:
-    """One member: the queues that are its own by now, and where it is in each."""
+    """One member: its assigned queues, and its position in each."""
 
     def __init__(self, group: Group, probe: RemotingProbe) -> None:
         self.probe = probe
         self.positions: dict[int, int | None] = {}
-        """Where it reads on, by queue; None as long as it has not asked what is committed."""
-        self.heard = 0
-        """How many changes it has been told of."""
+        """The next offset by queue; None until the committed offset was queried."""
+        self.notified = 0
+        """Number of change notifications received."""
         self.is_leaving = False
         self._group = group
 
     @property
     def client_id(self) -> str:
-        """By which the broker knows it."""
+        """The client id."""
         return self.probe.client_id
 
     async def share(self, listed: tuple[str, ...]) -> None:
-        """Compute its part of the queues; what it keeps is read on from where it is."""
+        """Compute its assignment; queues that it keeps are read on from the current position."""
         group = self._group
         broker = (await self.probe.broker_of(group.topic)).name
         queues = [MessageQueue(group.topic, broker, number) for number in range(group.queues)]
@@ -56,11 +56,11 @@ class Member:
             await self._commit(queue, end if commit is None else commit)
 
     async def work(self) -> None:
-        """Read and commit until it is to end; share again after each notification."""
+        """Read and commit until it leaves; compute the assignment again after each notification."""
         group = self._group
         while not self.is_leaving:
-            if len(self.probe.notices) > self.heard:
-                self.heard = len(self.probe.notices)
+            if len(self.probe.notices) > self.notified:
+                self.notified = len(self.probe.notices)
                 before = set(self.positions)
                 await self.share(await self.probe.members(group.name, group.topic))
                 await self._release(before - self.positions.keys())
@@ -70,7 +70,7 @@ class Member:
         await self._release(self.positions.keys())
 
     async def _readable(self) -> list[int]:
-        """Its queues, of an ordered group those that it has locked."""
+        """Return its queues; of an ordered group those that it has locked."""
         group, own = self._group, list(self.positions)
         if not group.is_ordered or not own:
             return own
@@ -97,7 +97,7 @@ class Member:
     async def _commit(self, queue: int, offset: int) -> None:
         group = self._group
         answer = await self.probe.commit(group.topic, group.name, offset, queue=queue)
-        assert answer.code == ResponseCode.SUCCESS, f"the commit of an offset answered {told(answer)}"
+        assert answer.code == ResponseCode.SUCCESS, f"the commit was answered with {response_text(answer)}"
 
     async def _pull(self, queue: int, offset: int, batch: int) -> None:
         group = self._group
@@ -106,17 +106,19 @@ class Member:
         self._read(queue, answer)
 
     async def _position(self, queue: int) -> int:
-        """Where it reads on: behind what it has read, or where the group stands."""
+        """Return the next offset: after what was read, or the committed one."""
         position = self.positions[queue]
         if position is None:
             answer = await self.probe.committed(self._group.topic, self._group.name, queue=queue)
-            assert answer.code == ResponseCode.SUCCESS, f"the question for an offset answered {told(answer)}"
+            assert answer.code == ResponseCode.SUCCESS, (
+                f"the offset query was answered with {response_text(answer)}"
+            )
             position = self.positions[queue] = number(answer, "offset") or 0
         return position
 
 
 class Group:
-    """Members of one group that read one topic, and everything that they have read."""
+    """Members of one group that read one topic, and all messages that they have read."""
 
     def __init__(
         self,
@@ -133,16 +135,16 @@ class Group:
         self.members: list[Member] = []
         self.sent: Counter[int] = Counter()
         self.is_ordered = False
-        """Whether members that work on their own lock queues before they read them."""
+        """Whether running members lock queues before they read them."""
         self.read_in_order: list[tuple[int, int]] = []
         """Every message that was read, as queue and offset."""
         self.moves = 0
-        """How many times a queue came to a member."""
+        """How many times a queue was assigned to a member."""
         self._fixture = fixture
         self._producer = fixture.member()
 
     async def send(self, each: int = EACH) -> None:
-        """Store so many messages in each queue."""
+        """Store `each` messages in each queue."""
         for queue in range(self.queues):
             for _ in range(each):
                 body = b"%d" % self.sent[queue]
@@ -150,31 +152,31 @@ class Group:
                 self.sent[queue] += 1
 
     async def join(self, count: int = 1) -> Member:
-        """Let `count` more members join, one after the other, and all of them share; returns the last one."""
+        """Let `count` more members join, one after the other, and compute assignments; return the last one."""
         for _ in range(count):
             member = Member(self, self._fixture.member())
             self.members.append(member)
             await member.probe.join(self.name, self.topic)
-            await self._told()
+            await self._wait_notified()
         await self.share()
         return self.members[-1]
 
     async def leave(self, member: Member) -> None:
-        """Let a member say goodbye, and the others share."""
+        """Let a member unregister, and the others compute assignments."""
         self.members.remove(member)
         await member.probe.leave(self.name, self.topic)
-        await self._told()
+        await self._wait_notified()
         await self.share()
 
     async def crash(self, member: Member) -> None:
-        """Let a member hang up without a word, and the others share."""
+        """Let a member disconnect without unregistering, and the others compute assignments."""
         self.members.remove(member)
         await member.probe.vanish()
-        await self._told()
+        await self._wait_notified()
         await self.share()
 
     async def share(self) -> None:
-        """Let every member ask who there is: all are told of all, and every queue has one owner."""
+        """Let every member query the member list: all see the same, and every queue has one owner."""
         everybody = tuple(sorted(member.client_id for member in self.members))
         for member in self.members:
             listed = await member.probe.members(self.name, self.topic)
@@ -185,37 +187,36 @@ class Group:
 
     async def read(self, upto: int | None = None, *, commit: int | None = None) -> None:
         """Let every member read its queues up to an offset, or to their ends, and commit that, or another one.
-
-        One after the other: of first commits of a group that arrive together, 4.9.7 lost some in 1 of 60 groups."""
+        Sequentially: of concurrent first commits of a group 4.9.7 lost some in 1 of 60 groups."""
         for member in self.members:
             await member.read(upto, commit=commit)
 
     @property
-    def seen(self) -> Counter[tuple[int, int]]:
-        """How many times each message was read, by queue and offset."""
+    def reads(self) -> Counter[tuple[int, int]]:
+        """Return how many times each message was read, by queue and offset."""
         return Counter(self.read_in_order)
 
     def owners(self) -> dict[int, str]:
-        """Who has each queue."""
+        """Return the owner of each queue."""
         return {queue: member.client_id for member in self.members for queue in member.positions}
 
     def all_once(self, twice: Iterable[tuple[int, int]] = ()) -> None:
-        """AssertionError unless every message was read once, and those of `twice` once more."""
-        wanted = Counter((queue, offset) for queue, count in self.sent.items() for offset in range(count))
-        wanted.update(twice)
-        seen = self.seen
-        missing, more = wanted - seen, seen - wanted
-        assert seen == wanted, f"not read: {sorted(missing)}; read too often: {sorted(more)}"
+        """Assert that every message was read once, and those of `twice` twice."""
+        expected = Counter((queue, offset) for queue, count in self.sent.items() for offset in range(count))
+        expected.update(twice)
+        reads = self.reads
+        missing, more = expected - reads, reads - expected
+        assert reads == expected, f"not read: {sorted(missing)}; read too often: {sorted(more)}"
 
-    async def _told(self) -> None:
-        """Return when every member has been told of one more change."""
+    async def _wait_notified(self) -> None:
+        """Wait until every member was notified of one more change."""
         for member in self.members:
-            member.heard += 1
-            await notices(member.probe, member.heard)
+            member.notified += 1
+            await notices(member.probe, member.notified)
 
 
-class Crew:
-    """Members of a group that work on their own, side by side."""
+class Workers:
+    """Members of a group that run concurrently."""
 
     def __init__(self, fixture: Fixture, group: Group) -> None:
         self._fixture = fixture
@@ -224,34 +225,34 @@ class Crew:
         fixture.stack.push_async_callback(self.end)
 
     async def join(self) -> Member:
-        """Let one more member join and work."""
+        """Let one more member join and run."""
         member = Member(self._group, self._fixture.member())
         await member.probe.join(self._group.name, self._group.topic)
         self._works[member] = asyncio.create_task(member.work())
         return member
 
     async def leave(self, member: Member) -> None:
-        """Let a member finish what it does, and leave."""
+        """Let a member finish its work, and unregister."""
         member.is_leaving = True
         await self._works.pop(member)
         await member.probe.leave(self._group.name, self._group.topic)
 
     async def crash(self, member: Member) -> None:
-        """Let a member hang up in the middle of its work."""
+        """Let a member disconnect during its work."""
         await self._cancel(self._works.pop(member))
         await member.probe.vanish()
 
     async def send(self, rounds: int) -> None:
-        """Store a message in each queue, so many times, one after the other."""
+        """Store `rounds` messages in each queue, one after the other."""
         for _ in range(rounds):
             await self._group.send(1)
             await self._fixture.clock.sleep(PAUSE / 2)
 
     async def read_all(self) -> None:
-        """Return when every message was read; AssertionError where that takes too long."""
+        """Wait until every message was read; AssertionError if that takes too long."""
         group, clock = self._group, self._fixture.clock
         until = clock.now() + 2 * PROMPT
-        while (read := len(group.seen)) < group.sent.total():
+        while (read := len(group.reads)) < group.sent.total():
             for work in self._works.values():
                 if work.done():
                     work.result()
@@ -259,7 +260,7 @@ class Crew:
             await clock.sleep(PAUSE)
 
     async def end(self) -> None:
-        """End all work."""
+        """Cancel all members."""
         await self._cancel(*self._works.values())
 
     @staticmethod
@@ -276,7 +277,7 @@ async def group_of(
     allocation: Allocation = Averagely(),  # noqa: B008  # a value
     each: int = EACH,
 ) -> Group:
-    """A fresh group without members, and a fresh topic with `each` messages in every queue."""
+    """Return a fresh group without members, of a fresh topic with `each` messages in every queue."""
     topic, name = await fixture.topic(queues), await fixture.group()
     group = Group(fixture, topic, name, queues, allocation)
     await group.send(each)

@@ -1,4 +1,5 @@
-"""Groups that share queues as classic clients do: each member computes its part from the list that the broker gives."""
+"""Groups that share queues as classic clients do: each member computes its assignment from the broker's member
+list."""
 
 from __future__ import annotations
 
@@ -9,7 +10,7 @@ from aiorocketmq.allocation import Allocation, Averagely, AveragelyByCircle, Con
 
 from aiorocketmq_conformance.case import EXTENSION, INFORMATIONAL, case
 from aiorocketmq_conformance.cases.balance.members import LOCK_LIFE
-from aiorocketmq_conformance.cases.balance.queue_group import BATCH, EACH, QUEUES, Crew, Group, group_of
+from aiorocketmq_conformance.cases.balance.queue_group import BATCH, EACH, QUEUES, Group, Workers, group_of
 from aiorocketmq_conformance.cases.shared.queues import REMOTING, over_remoting
 from aiorocketmq_conformance.fixture import Fixture, notices
 from aiorocketmq_conformance.tolerances import PROMPT
@@ -20,11 +21,11 @@ STRATEGIES = {
     "by-circle": AveragelyByCircle(),
     "consistent-hash": ConsistentHash(100),
 }
-# Members that say nothing are forgotten after 120 s, at the next look of a server that looks every 10 s.
+# Silent members expire after 120 s; the server scans every 10 s.
 EXPIRY, LOOKS = 120.0, 15.0
 HEARTBEAT = 30.0
 ROUNDS = 10
-"""Messages in each queue between two changes in a group under traffic."""
+"""Messages in each queue between two membership changes under traffic."""
 
 
 @case("strategy.shares", rules=LIVE, level=EXTENSION, needs=REMOTING, params=STRATEGIES)
@@ -39,7 +40,7 @@ async def shares(fixture: Fixture, allocation: Allocation) -> None:
 
 @case("strategy.idle-members", rules=LIVE, level=EXTENSION, needs=REMOTING)
 async def idle_members(fixture: Fixture) -> None:
-    """Of five members that share three queues two have none, until one that has one leaves."""
+    """Of five members that share three queues two have none, until a member with a queue leaves."""
     group = await group_of(fixture, queues=3)
     await group.join(5)
     assert sorted(len(member.positions) for member in group.members) == [0, 0, 1, 1, 1]
@@ -51,7 +52,7 @@ async def idle_members(fixture: Fixture) -> None:
 
 @case("reb.queues-latecomer", rules=LIVE, level=EXTENSION, needs=REMOTING)
 async def latecomer(fixture: Fixture) -> None:
-    """Who joins goes on in its queues where the group has committed: nothing is read twice, and nothing is left out."""
+    """A new member continues at the committed offsets: nothing is read twice, and nothing is skipped."""
     group = await group_of(fixture)
     await group.join(2)
     await group.read(2)
@@ -63,7 +64,7 @@ async def latecomer(fixture: Fixture) -> None:
 
 @case("reb.queues-leave", rules=LIVE, level=EXTENSION, needs=REMOTING)
 async def leave(fixture: Fixture) -> None:
-    """The queues of a member that leaves go on where it has committed."""
+    """The queues of a member that leaves are continued at its committed offsets."""
     group = await group_of(fixture)
     await group.join(3)
     await group.read(4)
@@ -74,7 +75,7 @@ async def leave(fixture: Fixture) -> None:
 
 @case("reb.queues-crash", rules=LIVE, level=EXTENSION, needs=REMOTING)
 async def crash(fixture: Fixture) -> None:
-    """Of the queues of a member that hangs up, what it had read and not committed is read again, and nothing else."""
+    """After a member disconnects only what it had read and not committed is read again."""
     group = await group_of(fixture)
     await group.join(3)
     await group.read(4, commit=3)
@@ -88,7 +89,7 @@ async def crash(fixture: Fixture) -> None:
 
 @case("reb.queues-flap", rules=LIVE, level=EXTENSION, needs=REMOTING)
 async def flap(fixture: Fixture) -> None:
-    """While a third member comes and goes, every message is read once."""
+    """While a third member joins and leaves repeatedly, every message is read once."""
     group = await group_of(fixture)
     await group.join(2)
     for upto in range(1, EACH, 2):
@@ -101,7 +102,7 @@ async def flap(fixture: Fixture) -> None:
 
 @case("member.expires", rules=LIVE, level=EXTENSION, needs=REMOTING, timeout=240.0)
 async def expires(fixture: Fixture) -> None:
-    """A member that stays connected and says nothing is listed for 120 s, and then no more; the others are told."""
+    """A member that sends no heartbeats expires after 120 s, although it stays connected; the others are notified."""
     group = await group_of(fixture)
     await group.join(3)
     silent, clock = group.members[1], fixture.clock
@@ -113,64 +114,64 @@ async def expires(fixture: Fixture) -> None:
     assert silent.client_id in await others[0].probe.members(group.name, group.topic)
     group.members.remove(silent)
     for member in others:
-        member.heard += 1
+        member.notified += 1
         left = max(0.0, since + EXPIRY + LOOKS + PROMPT - clock.now())
-        await notices(member.probe, member.heard, patience=left)
+        await notices(member.probe, member.notified, patience=left)
     await group.share()
 
 
 @case("reb.queues-all-return", rules=("live-broker-remoting.md 5",), level=EXTENSION, needs=REMOTING)
 async def all_leave_return(fixture: Fixture) -> None:
-    """After all members left, one by one or without a word, a new one goes on at the committed offset."""
+    """After all members unregistered or disconnected, a new one continues at the committed offset."""
     reader = await over_remoting(fixture)
     await reader.send(5)
     for leaves_politely in (True, False):
         member = fixture.member()
         await member.join(reader.group, reader.topic)
         if leaves_politely:
-            await reader.store(3)
+            await reader.commit(3)
             await member.leave(reader.group, reader.topic)
         else:
             await member.vanish()
     await reader.send(2)
     again = await over_remoting(fixture, topic=reader.topic, group=reader.group)
-    stored = await again.stored()
+    stored = await again.committed()
     assert stored == 3
     assert (await again.pull(stored)).texts == ("m3", "m4", "m0", "m1")
 
 
 async def _under_traffic(fixture: Fixture, group: Group, *, crashes: bool) -> None:
-    """Let members join, leave and, if wanted, crash while messages are sent, until all are read."""
-    crew = Crew(fixture, group)
-    await crew.join()
-    await crew.send(ROUNDS)
-    leaver, victim = await crew.join(), await crew.join()
-    await crew.send(ROUNDS)
-    await crew.leave(leaver)
-    await crew.send(ROUNDS)
+    """Let members join, leave and, with `crashes`, crash while messages are sent, until all are read."""
+    workers = Workers(fixture, group)
+    await workers.join()
+    await workers.send(ROUNDS)
+    leaver, victim = await workers.join(), await workers.join()
+    await workers.send(ROUNDS)
+    await workers.leave(leaver)
+    await workers.send(ROUNDS)
     if crashes:
-        await crew.crash(victim)
-        await crew.send(ROUNDS)
-    await crew.read_all()
-    await crew.end()
+        await workers.crash(victim)
+        await workers.send(ROUNDS)
+    await workers.read_all()
+    await workers.end()
 
 
 @case("reb.queues-traffic", rules=LIVE, level=EXTENSION, needs=REMOTING, timeout=150.0)
 async def traffic(fixture: Fixture) -> None:
-    """While members join, leave and crash under traffic nothing is lost, and little is read twice: what the former
-    owner of a queue had not committed."""
+    """While members join, leave and crash under traffic nothing is lost, and only messages that the former owner of a
+    queue had not committed are read twice."""
     group = await group_of(fixture, each=1)
     await _under_traffic(fixture, group, crashes=True)
     twice = len(group.read_in_order) - group.sent.total()
     fixture.note("read twice", twice)
-    # A former owner may be in the middle of a batch, and commit it after the new one has committed another.
+    # A former owner may still commit a batch after the new one has committed another.
     assert twice <= 2 * BATCH * group.moves, f"{twice} messages were read twice after {group.moves} moves"
 
 
 @case("reb.queues-ordered", rules=LIVE, level=EXTENSION, needs=REMOTING, timeout=150.0)
 async def ordered(fixture: Fixture) -> None:
-    """Members that read only queues that they have locked read each message once and each queue in order, while others
-    join and leave under traffic."""
+    """Members that read only queues that they have locked read each message once and each queue in order, while
+    others join and leave under traffic."""
     group = await group_of(fixture, each=1)
     group.is_ordered = True
     await _under_traffic(fixture, group, crashes=False)
@@ -182,8 +183,8 @@ async def ordered(fixture: Fixture) -> None:
 
 @case("reb.queues-lock-crash", rules=LIVE, level=EXTENSION, needs=REMOTING, timeout=150.0)
 async def lock_crash(fixture: Fixture) -> None:
-    """A queue whose owner hangs up can be locked by another member when its lock expires, no sooner, and is read on
-    from the committed offset."""
+    """A queue whose owner disconnects can be locked by another member only when its lock expires, and is continued at
+    the committed offset."""
     group = await group_of(fixture, queues=1)
     holder, other = await group.join(), await group.join()
     if not holder.positions:
@@ -203,7 +204,7 @@ async def lock_crash(fixture: Fixture) -> None:
 
 @case("reb.queues-increase", rules=("R3.1", *LIVE), level=EXTENSION, needs=REMOTING, timeout=150.0)
 async def increase(fixture: Fixture) -> None:
-    """Members share the new queues of a topic that grows, and go on in the others."""
+    """Members share the new queues of a topic that grows, and continue in the others."""
     group = await group_of(fixture, queues=2)
     await group.join(2)
     await group.read(2)
@@ -221,7 +222,7 @@ async def increase(fixture: Fixture) -> None:
 
 @case("lb.queues-stalled-group", rules=("R10.1", *LIVE), level=EXTENSION, needs=REMOTING)
 async def stalled_group(fixture: Fixture) -> None:
-    """A group that locks all queues, reads them and commits nothing holds back no other group."""
+    """A group that locks and reads all queues without commits does not delay another group."""
     stalled = await group_of(fixture)
     await stalled.join(2)
     for member in stalled.members:
@@ -258,15 +259,15 @@ async def all_served(fixture: Fixture, count: int) -> None:
 
 @case("lb.queues-mixed-filters", rules=LIVE, level=INFORMATIONAL, needs=REMOTING)
 async def mixed_filters(fixture: Fixture) -> None:
-    """What two members of a group that subscribe to different tags (wrong use) read of their queues is recorded."""
+    """What two members of a group with different tags (misuse) read is recorded."""
     reader = await over_remoting(fixture)
     for tag in "abab":
         await reader.send(1, tag=tag)
     other = await over_remoting(fixture, topic=reader.topic, group=reader.group)
     for each, tag in ((reader, "a"), (other, "b")):
-        await each.probe.join(each.group, each.topic, wanted=FilterText(tag))
+        await each.probe.join(each.group, each.topic, filter_text=FilterText(tag))
     for name, each in (("first", reader), ("second", other)):
-        answer = await each.probe.pull(each.topic, each.group, 0, wanted=None)
+        answer = await each.probe.pull(each.topic, each.group, 0, filter_text=None)
         tags = [record.properties().get("TAGS", "") for record in answer.records]
         fixture.note(f"tags of the {name}", "".join(tags))
 
@@ -275,15 +276,15 @@ async def mixed_filters(fixture: Fixture) -> None:
     "reb.queues-topic-recreated", rules=LIVE, level=INFORMATIONAL, needs=(*REMOTING, "@delete"), timeout=120.0
 )
 async def topic_recreated(fixture: Fixture) -> None:
-    """The offset that a group is answered after its topic was deleted and created again is recorded."""
+    """The committed offset of a group after its topic was deleted and created again is recorded."""
     reader = await over_remoting(fixture)
     await reader.send(5)
-    await reader.store(3)
+    await reader.commit(3)
     await fixture.target.delete_topic(reader.topic)
     await fixture.target.create_topic(reader.topic, queues=1)
     again = await over_remoting(fixture, topic=reader.topic, group=reader.group)
     await again.send(1)
-    fixture.note("committed", await again.stored())
+    fixture.note("committed", await again.committed())
     page = await again.pull(0)
     fixture.note("pull at 0", page.outcome)
     fixture.note("next", page.next_offset)

@@ -1,4 +1,4 @@
-"""Consumers come, go, crash and come back: inventory 4.13, the rows of a rebalance."""
+"""Consumers join, leave, crash and return: inventory 4.13, the rows of a rebalance."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from aiorocketmq_conformance.case import INFORMATIONAL, SHOULD, case
 from aiorocketmq_conformance.consumer import SHORT_POLL, Consumer, Sent
 from aiorocketmq_conformance.fixture import Fixture
 from aiorocketmq_conformance.probe.answers import Delivery, Received
-from aiorocketmq_conformance.tolerances import PROMPT, expiry
+from aiorocketmq_conformance.tolerances import PROMPT, expiry_window
 
 # The shortest lease that every server grants.
 LEASE = 10.0
 
 
-class _Crew:
-    """Consumers of one group that come and go while they work, and what became of every message."""
+class _Workers:
+    """Consumers of one group that join and leave under traffic, and the outcome of every message."""
 
     def __init__(self, fixture: Fixture) -> None:
         self._fixture = fixture
@@ -30,11 +30,11 @@ class _Crew:
         self.shares: Counter[str] = Counter()
 
     def join(self, consumer: Consumer, *, batch: int = 2) -> None:
-        """Let a consumer work from now on."""
+        """Start a consumer's receive loop."""
         self._works[consumer.client.client_id] = self._fixture.background(self._work(consumer, batch))
 
     async def leave(self, consumer: Consumer) -> None:
-        """Let a consumer break off its poll, finish what it has, and say good-bye."""
+        """Let a consumer cancel its poll, finish its messages, and terminate."""
         name = consumer.client.client_id
         self._leaving.add(name)
         if name in self._polls:
@@ -43,7 +43,7 @@ class _Crew:
         await consumer.client.close()
 
     async def crash(self, consumer: Consumer) -> list[Delivery]:
-        """Let a consumer vanish; answers what it had in hand."""
+        """Let a consumer vanish; return its unacknowledged deliveries."""
         name = consumer.client.client_id
         work = self._works.pop(name)
         work.cancel()
@@ -52,7 +52,7 @@ class _Crew:
         return self.held.pop(name, [])
 
     async def until(self, count: int, within: float) -> None:
-        """Wait until so many different messages are done; AssertionError when they take longer."""
+        """Wait until `count` different messages are acknowledged; AssertionError if that takes longer."""
         end = self._fixture.clock.now() + within
         while len(self.acked) < count:
             for work in self._works.values():
@@ -62,13 +62,13 @@ class _Crew:
             await self._fixture.clock.sleep(0.2)
 
     async def disband(self) -> None:
-        """End all work."""
+        """Cancel all consumers."""
         for work in self._works.values():
             work.cancel()
         await asyncio.gather(*self._works.values(), return_exceptions=True)
 
     def doubled(self) -> set[str]:
-        """Messages that were done more than once."""
+        """Return the messages that were acknowledged more than once."""
         return {message_id for message_id, done in self.acked.items() if len(done) > 1}
 
     async def _work(self, consumer: Consumer, batch: int) -> None:
@@ -96,7 +96,7 @@ class _Crew:
 async def _traffic(
     fixture: Fixture, topic: str, count: int, every: float = 0.1, **fields: object
 ) -> list[Sent]:
-    """Send steadily."""
+    """Send at a steady rate."""
     sent = []
     for n in range(count):
         sent += await fixture.send(topic, f"m{n}", **fields)
@@ -110,131 +110,132 @@ async def _another(fixture: Fixture, first: Consumer) -> Consumer:
 
 @case("reb.join-no-loss", rules=("R5.10", "R3.8"), timeout=150.0)
 async def join_no_loss(fixture: Fixture) -> None:
-    """A second consumer that joins under traffic costs no message, and doubles none but what was in flight."""
+    """When a second consumer joins under traffic no message is lost, and only in-flight ones may be redelivered."""
     first = await fixture.consumer(await fixture.topic())
-    crew = _Crew(fixture)
-    crew.join(first)
+    workers = _Workers(fixture)
+    workers.join(first)
     sent = await _traffic(fixture, first.topic, 20)
     second = await _another(fixture, first)
-    in_flight = {one.id for one in crew.held[first.client.client_id]}
-    crew.join(second)
+    in_flight = {one.id for one in workers.held[first.client.client_id]}
+    workers.join(second)
     sent += await _traffic(fixture, first.topic, 30)
-    await crew.until(50, 30.0)
-    await crew.disband()
-    assert set(crew.acked) == {one.id for one in sent}
-    assert crew.doubled() <= in_flight, f"came twice: {crew.doubled() - in_flight}"
+    await workers.until(50, 30.0)
+    await workers.disband()
+    assert set(workers.acked) == {one.id for one in sent}
+    assert workers.doubled() <= in_flight, f"redelivered: {workers.doubled() - in_flight}"
 
 
 @case("reb.join-gets-share", rules=("R3.8",), level=SHOULD, timeout=150.0)
 async def join_gets_share(fixture: Fixture) -> None:
-    """A consumer that joins gets at least a tenth of the next 200 messages."""
+    """A consumer that joins receives at least a tenth of the next 200 messages."""
     first = await fixture.consumer(await fixture.topic())
-    crew = _Crew(fixture)
-    crew.join(first, batch=1)
+    workers = _Workers(fixture)
+    workers.join(first, batch=1)
     await _traffic(fixture, first.topic, 10)
-    await crew.until(10, 30.0)
+    await workers.until(10, 30.0)
     second = await _another(fixture, first)
-    crew.join(second, batch=1)
+    workers.join(second, batch=1)
     await fixture.send_all(first.topic, [f"next{n}" for n in range(200)])
-    await crew.until(210, 60.0)
-    await crew.disband()
-    share = crew.shares[second.client.client_id] / 200
+    await workers.until(210, 60.0)
+    await workers.disband()
+    share = workers.shares[second.client.client_id] / 200
     fixture.note("share", round(share, 3))
     assert share >= 0.1, f"the newcomer got {share:.0%}"
 
 
 @case("reb.leave-clean", rules=("R2.16", "R7.9"), timeout=150.0)
 async def leave_clean(fixture: Fixture) -> None:
-    """Two of four consumers leave under traffic: nothing is lost, nothing acked comes back, the others take all."""
+    """Two of four consumers leave under traffic: nothing is lost, nothing acked is redelivered, the others receive
+    all."""
     members = [await fixture.consumer(await fixture.topic())]
     members += [await _another(fixture, members[0]) for _ in range(3)]
-    crew = _Crew(fixture)
+    workers = _Workers(fixture)
     for one in members:
-        crew.join(one)
+        workers.join(one)
     sent = await _traffic(fixture, members[0].topic, 30)
-    before = set(crew.acked)
+    before = set(workers.acked)
     for one in members[:2]:
-        await crew.leave(one)
+        await workers.leave(one)
     sent += await _traffic(fixture, members[0].topic, 20)
-    # What a poll of a leaver took with it comes back when its lease is over.
-    await crew.until(50, expiry(fixture.target, LEASE).high + PROMPT)
-    await fixture.clock.sleep(expiry(fixture.target, LEASE).high)
-    await crew.disband()
-    assert set(crew.acked) == {one.id for one in sent}
-    again = crew.doubled() & before
-    assert not again, f"acknowledged before two consumers left, and came again: {again}"
+    # Messages in a cancelled poll are redelivered when their leases expire.
+    await workers.until(50, expiry_window(fixture.target, LEASE).high + PROMPT)
+    await fixture.clock.sleep(expiry_window(fixture.target, LEASE).high)
+    await workers.disband()
+    assert set(workers.acked) == {one.id for one in sent}
+    again = workers.doubled() & before
+    assert not again, f"acknowledged before two consumers left, and redelivered: {again}"
 
 
 @case("reb.crash", rules=("R7.1", "R2.15"), timeout=150.0)
 async def crash(fixture: Fixture) -> None:
-    """What a crashed consumer had in hand comes to the others after its lease, as the second attempt."""
+    """In-flight messages of a crashed consumer are redelivered to the others after their leases, as attempt 2."""
     first = await fixture.consumer(await fixture.topic(1))
     victim = await _another(fixture, first)
     sent = await fixture.send(first.topic, *(f"m{n}" for n in range(6)))
     held = await victim.take(6, invisible=LEASE, settle=False)
     await victim.client.vanish()
-    window = expiry(fixture.target, LEASE)
-    seen = await first.take(6, within=window.high + PROMPT, batch=6)
-    assert {one.id for one in seen} == {one.id for one in sent}
+    window = expiry_window(fixture.target, LEASE)
+    deliveries = await first.take(6, within=window.high + PROMPT, batch=6)
+    assert {one.id for one in deliveries} == {one.id for one in sent}
     by_id = {one.id: one for one in held}
-    for one in seen:
+    for one in deliveries:
         window.check_return(by_id[one.id], one)
         assert one.attempt == 2
 
 
 @case("reb.crash-dups-bounded", rules=("R7.1",), timeout=200.0)
 async def crash_dups_bounded(fixture: Fixture) -> None:
-    """Of three consumers one crashes under traffic: only what it had in flight is delivered again."""
+    """When one of three consumers crashes under traffic only its in-flight messages are redelivered."""
     members = [await fixture.consumer(await fixture.topic())]
     members += [await _another(fixture, members[0]) for _ in range(2)]
     victim = members[2]
-    # Two that it will never acknowledge, whatever the moment of its crash.
+    # Two that it will never acknowledge, whenever it crashes.
     sent = await fixture.send(members[0].topic, "held0", "held1")
     in_flight = {one.id for one in await victim.take(2, invisible=LEASE, settle=False)}
-    crew = _Crew(fixture)
+    workers = _Workers(fixture)
     for one in members:
-        crew.join(one)
+        workers.join(one)
     sent += await _traffic(fixture, members[0].topic, 30)
-    in_flight |= {one.id for one in await crew.crash(victim)}
+    in_flight |= {one.id for one in await workers.crash(victim)}
     sent += await _traffic(fixture, members[0].topic, 20)
-    await crew.until(52, expiry(fixture.target, LEASE).high + 2 * PROMPT)
-    await fixture.clock.sleep(expiry(fixture.target, LEASE).high)
-    await crew.disband()
-    assert set(crew.acked) == {one.id for one in sent}
-    twice = {one.id for member in members for one in member.seen if one.attempt > 1} | crew.doubled()
-    # A poll that was under way at the crash may have taken messages that its client never saw.
-    unseen = {one.id for one in sent} - {one.id for one in victim.seen}
+    await workers.until(52, expiry_window(fixture.target, LEASE).high + 2 * PROMPT)
+    await fixture.clock.sleep(expiry_window(fixture.target, LEASE).high)
+    await workers.disband()
+    assert set(workers.acked) == {one.id for one in sent}
+    twice = {one.id for member in members for one in member.deliveries if one.attempt > 1} | workers.doubled()
+    # A poll in progress at the crash may have leased messages that its client never received.
+    unseen = {one.id for one in sent} - {one.id for one in victim.deliveries}
     assert twice <= in_flight | unseen, (
-        f"came again without having been in flight: {twice - in_flight - unseen}"
+        f"redelivered without having been in flight: {twice - in_flight - unseen}"
     )
     assert in_flight <= twice, "what the crashed one held was not delivered again"
 
 
 @case("reb.flap", rules=("R7.1", "R2.16"), level=SHOULD, timeout=400.0)
 async def flap(fixture: Fixture) -> None:
-    """A consumer that restarts every three seconds for a minute loses nothing and wastes no attempts."""
+    """A consumer that restarts every three seconds for a minute loses no message and uses up no attempts."""
     first = await fixture.consumer(await fixture.topic())
-    crew = _Crew(fixture)
+    workers = _Workers(fixture)
     traffic = fixture.background(_traffic(fixture, first.topic, 100, every=0.6))
     current = first
     for _ in range(20):
-        crew.join(current)
+        workers.join(current)
         await fixture.clock.sleep(3.0)
-        await crew.leave(current)
+        await workers.leave(current)
         current = await _another(fixture, first)
     sent = await traffic
-    crew.join(current)
-    await crew.until(100, 2 * expiry(fixture.target, LEASE).high + 2 * PROMPT)
-    await crew.disband()
-    assert set(crew.acked) == {one.id for one in sent}
-    most = max(one.attempt for done in crew.acked.values() for one in done)
+    workers.join(current)
+    await workers.until(100, 2 * expiry_window(fixture.target, LEASE).high + 2 * PROMPT)
+    await workers.disband()
+    assert set(workers.acked) == {one.id for one in sent}
+    most = max(one.attempt for done in workers.acked.values() for one in done)
     fixture.note("most attempts", most)
     assert most <= 16
 
 
 @case("reb.all-leave-return", rules=("R10.3", "R2.16"), timeout=200.0)
 async def all_leave_return(fixture: Fixture) -> None:
-    """A group that comes back goes on where it stood: all that was sent meanwhile, nothing from before."""
+    """A group that returns continues at its progress: it receives all that was sent meanwhile, and nothing again."""
     before = await fixture.consumer(await fixture.topic())
     await fixture.send(before.topic, *(f"old{n}" for n in range(5)))
     await before.take(5)
@@ -242,57 +243,57 @@ async def all_leave_return(fixture: Fixture) -> None:
     backlog = await fixture.send(before.topic, *(f"new{n}" for n in range(20)))
     await fixture.clock.sleep(30.0)
     after = await _another(fixture, before)
-    seen = await after.take(20, within=2 * PROMPT)
-    seen += await fixture.deliveries_within(after, SHORT_POLL)
-    assert Counter(one.id for one in seen) == Counter(one.id for one in backlog)
+    deliveries = await after.take(20, within=2 * PROMPT)
+    deliveries += await fixture.deliveries_within(after, SHORT_POLL)
+    assert Counter(one.id for one in deliveries) == Counter(one.id for one in backlog)
 
 
 @case("reb.fifo-handover", rules=("R8.7", "R8.12"), needs=("type.fifo",), timeout=200.0)
 async def fifo_handover(fixture: Fixture) -> None:
-    """When the holder of a message group crashes, another one goes on in order, not before the lease is over."""
+    """When the consumer of a message group crashes, another one continues in order once the lease has expired."""
     holder = await fixture.consumer(await fixture.topic(1, type="FIFO"), ordered=True)
     other = await _another(fixture, holder)
     sent = await fixture.backlog(holder.topic, *map(str, range(6)), group=fixture.fresh("mg"))
     held = await holder.take(2, batch=2, invisible=LEASE, settle=False)
     assert [one.id for one in held] == [one.id for one in sent[:2]]
     await holder.client.vanish()
-    window = expiry(fixture.target, LEASE, ordered=True)
-    seen = await other.take(6, within=window.high + 2 * PROMPT, batch=2)
-    assert [one.id for one in seen] == [one.id for one in sent], "out of order"
-    window.check_return(held[0], seen[0])
+    window = expiry_window(fixture.target, LEASE, ordered=True)
+    deliveries = await other.take(6, within=window.high + 2 * PROMPT, batch=2)
+    assert [one.id for one in deliveries] == [one.id for one in sent], "out of order"
+    window.check_return(held[0], deliveries[0])
 
 
 @case("reb.queue-increase", rules=("R3.1", "R5.10"), level=SHOULD, timeout=240.0)
 async def queue_increase(fixture: Fixture) -> None:
     """A topic that grows from two queues to eight under traffic loses nothing, and the new queues are consumed."""
     first = await fixture.consumer(await fixture.topic(2))
-    crew = _Crew(fixture)
-    crew.join(first)
+    workers = _Workers(fixture)
+    workers.join(first)
     sent = await _traffic(fixture, first.topic, 10)
     await fixture.target.create_topic(first.topic, queues=8)
     began = fixture.clock.now()
-    while len({one.queue for one in first.seen}) < 8:
-        # Proxies see the change with their next look at the route.
+    while len({one.queue for one in first.deliveries}) < 8:
+        # Proxies see the change at their next route refresh.
         assert fixture.clock.now() < began + 60.0, (
-            f"consumed from {sorted({one.queue for one in first.seen})}"
+            f"consumed from {sorted({one.queue for one in first.deliveries})}"
         )
         sent += await _traffic(fixture, first.topic, 4, every=0.5)
     fixture.note("all queues after", round(fixture.clock.now() - began, 1))
-    await crew.until(len(sent), 30.0)
-    await crew.disband()
-    assert set(crew.acked) == {one.id for one in sent}
-    assert not crew.doubled()
+    await workers.until(len(sent), 30.0)
+    await workers.disband()
+    assert set(workers.acked) == {one.id for one in sent}
+    assert not workers.doubled()
 
 
 @case("reb.topic-recreated", rules=("R10.3",), level=INFORMATIONAL, needs=("@delete",), timeout=200.0)
 async def topic_recreated(fixture: Fixture) -> None:
-    """What a group sees of a topic that was deleted and made again is recorded."""
+    """What a group receives of a topic that was deleted and created again is recorded."""
     consumer = await fixture.consumer(await fixture.topic(1))
     await fixture.send(consumer.topic, "old0", "old1", "old2")
     await consumer.take(1, batch=1)
     await fixture.target.delete_topic(consumer.topic)
     await fixture.target.create_topic(consumer.topic, queues=1)
     (fresh,) = await fixture.send(consumer.topic, "fresh")
-    seen = await consumer.watch(2 * PROMPT, settle=True)
+    deliveries = await consumer.receive_for(2 * PROMPT, settle=True)
     fixture.note("offset of the first message", fresh.receipt.offset)
-    fixture.note("seen", ",".join(one.text for one in seen))
+    fixture.note("delivered", ",".join(one.text for one in deliveries))

@@ -1,4 +1,4 @@
-"""What the client library itself promises when it starts: the `sdk` rows of inventory 4.1."""
+"""Start of the client library: the `sdk` rows of inventory 4.1."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ from aiorocketmq import (
 from aiorocketmq_conformance.case import case
 from aiorocketmq_conformance.fixture import Fixture
 
-START = 2.0  # real seconds that the library is given; it has no part in a target's manual clock
+START = 2.0  # real seconds: the library does not use a target's manual clock
 Client = AbstractAsyncContextManager[object]
 
 
 async def _handle(message: ReceivedMessage) -> None:
-    raise AssertionError("nobody sent anything")
+    raise AssertionError("no message was sent")
 
 
 _CLIENTS: dict[str, Callable[[str, Timeouts], Client]] = {
@@ -47,21 +47,23 @@ _CLIENTS: dict[str, Callable[[str, Timeouts], Client]] = {
     params=_CLIENTS,
 )
 async def sdk_start_bad_endpoint(fixture: Fixture, make: Callable[[str, Timeouts], Client]) -> None:
-    """A {} client that is pointed at a port where nobody listens gives up within its start deadline and says so."""
+    """A {} client fails within its start deadline if nothing listens at its endpoint, with an error that names it."""
     with socket.socket() as held:
-        held.bind(("127.0.0.1", 0))  # bound and not listening: refused, and nobody else can take the port
+        held.bind(
+            ("127.0.0.1", 0)
+        )  # bound and not listening: connections are refused, and the port is reserved
         endpoint = f"127.0.0.1:{held.getsockname()[1]}"
         began = time.monotonic()
-        told = ""
+        message = ""
         try:
             async with make(endpoint, Timeouts(start=START, request=1.0)):
                 pass
         except UnreachableError as error:
-            told = str(error)
+            message = str(error)
         took = time.monotonic() - began
-        assert told, "started against a port where nobody listens"
-        assert endpoint in told, f"the error does not name the endpoint: {told}"
-        assert took <= START + 3.0, f"gave up only after {took:.1f} s"
+        assert message, "started although nothing listens at the endpoint"
+        assert endpoint in message, f"the error does not name the endpoint: {message}"
+        assert took <= START + 3.0, f"failed only after {took:.1f} s"
         fixture.note("took", round(took, 2))
 
 
@@ -79,7 +81,7 @@ _WRONG: dict[str, Callable[[str], object]] = {
 
 @case("life.sdk-start-missing", rules=("client-behaviour.md 1",), needs=("sdk",), prepared=(), params=_WRONG)
 async def sdk_start_missing(fixture: Fixture, make: Callable[[str], object]) -> None:
-    """A client made without what it needs ({}) is refused when it is made, before anything is sent."""
+    """A client with a missing or invalid argument ({}) is refused by its constructor."""
     try:
         make(fixture.target.endpoint)
     except (ValueError, TypeError, UsageError):

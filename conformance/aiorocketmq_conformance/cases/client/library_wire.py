@@ -1,6 +1,6 @@
-"""What the client library does on the wire, seen from between it and the broker: the `sdk` rows of the inventory.
+"""What the client library sends, as observed by a proxy before the broker: the `sdk` rows of the inventory.
 
-The library lives in real time, a fake's clock may not: where the broker's time has to pass, a case sleeps on its own.
+The library uses real time, a fake may use a manual clock: when broker time has to pass, the case itself sleeps.
 """
 
 from __future__ import annotations
@@ -28,31 +28,31 @@ from aiorocketmq.wire import messages as pb
 from aiorocketmq_conformance.case import EXTENSION, INFORMATIONAL, SHOULD, case
 from aiorocketmq_conformance.consumer import SHORT_POLL
 from aiorocketmq_conformance.fixture import Fixture
-from aiorocketmq_conformance.probe.proxy import Meddling, meddling_proxy
-from aiorocketmq_conformance.tolerances import PROMPT, nack
+from aiorocketmq_conformance.probe.proxy import ProxyFaults, faulty_proxy
+from aiorocketmq_conformance.tolerances import PROMPT, nack_window
 
 SDK = ("sdk",)
 REAL = 20.0
-"""Real seconds that the library is given for what needs no waiting."""
+"""Real seconds within which the library must do what needs no waiting."""
 Where = Callable[[Any], str]
 
 
 class Once:
-    """Contains a method's name the first time it is asked for it."""
+    """Contains a method's name at the first lookup only."""
 
     def __init__(self, name: str) -> None:
         self._names = {name}
 
     def __contains__(self, name: object) -> bool:
-        found = name in self._names
+        contained = name in self._names
         self._names.discard(str(name))
-        return found
+        return contained
 
 
 @asynccontextmanager
-async def _between(fixture: Fixture, meddling: Meddling) -> AsyncIterator[dict[str, Any]]:
-    """A proxy before the broker, and what makes a client of the library go through it with all its calls."""
-    async with meddling_proxy(fixture.target.endpoint, meddling) as endpoint:
+async def _proxied(fixture: Fixture, faults: ProxyFaults) -> AsyncIterator[dict[str, Any]]:
+    """A proxy before the broker, and the settings that route all calls of a library client through it."""
+    async with faulty_proxy(fixture.target.endpoint, faults) as endpoint:
         yield {"endpoint": endpoint, "address_map": lambda address: endpoint}
 
 
@@ -64,8 +64,10 @@ async def until(holds: Callable[[], bool], what: str) -> None:
         await asyncio.sleep(0.01)
 
 
-def _push(way: dict[str, Any], **given: Any) -> PushConsumer:
-    return PushConsumer(way["endpoint"], address_map=way["address_map"], shutdown_timeout=5.0, **given)
+def _push(proxied: dict[str, Any], **arguments: Any) -> PushConsumer:
+    return PushConsumer(
+        proxied["endpoint"], address_map=proxied["address_map"], shutdown_timeout=5.0, **arguments
+    )
 
 
 @case("send.retry-keeps-id", rules=("R4.14", "client-behaviour.md 9"), level=SHOULD, needs=SDK)
@@ -73,20 +75,20 @@ async def retry_keeps_id(fixture: Fixture) -> None:
     """A send whose first answer is lost succeeds on a later try, and every copy delivered has its one id."""
     topic, consumer = await fixture.subscribed(1)
     async with (
-        _between(fixture, Meddling(unanswered=Once("SendMessage"))) as way,
+        _proxied(fixture, ProxyFaults(unanswered=Once("SendMessage"))) as proxied,
         Producer(
-            way["endpoint"],
+            proxied["endpoint"],
             topics=[topic],
             retry=Retry(attempts=3),
             timeouts=Timeouts(request=1.0),
-            address_map=way["address_map"],
+            address_map=proxied["address_map"],
         ) as producer,
     ):
         receipt = await producer.send(Message(topic, b"m"))
-    seen = await consumer.watch(SHORT_POLL, settle=True)
-    fixture.note("copies", len(seen))
-    assert {one.id for one in seen} == {receipt.message_id}
-    assert 1 <= len(seen) <= 3
+    deliveries = await consumer.receive_for(SHORT_POLL, settle=True)
+    fixture.note("copies", len(deliveries))
+    assert {one.id for one in deliveries} == {receipt.message_id}
+    assert 1 <= len(deliveries) <= 3
 
 
 @case("send.tx-not-retried", rules=("R9.3", "client-behaviour.md 9"), level=SHOULD, needs=(*SDK, "type.tx"))
@@ -95,21 +97,21 @@ async def tx_not_retried(fixture: Fixture) -> None:
     topic = await fixture.topic(1, type="TRANSACTION")
     calls: Counter[str] = Counter()
 
-    def hear(name: str, request: bytes) -> None:
+    def observe(name: str, request: bytes) -> None:
         calls[name] += 1
 
     async def check(_: ReceivedMessage) -> Resolution:
         return Resolution.ROLLBACK
 
-    meddling = Meddling(unanswered={"SendMessage"}, instead=hear)
+    faults = ProxyFaults(unanswered={"SendMessage"}, instead=observe)
     async with (
-        _between(fixture, meddling) as way,
+        _proxied(fixture, faults) as proxied,
         Producer(
-            way["endpoint"],
+            proxied["endpoint"],
             topics=[topic],
             transaction_checker=check,
             timeouts=Timeouts(request=1.0),
-            address_map=way["address_map"],
+            address_map=proxied["address_map"],
         ) as producer,
     ):
         try:
@@ -122,25 +124,25 @@ async def tx_not_retried(fixture: Fixture) -> None:
 
 @case("life.sdk-no-topics", rules=("client-behaviour.md 1",), level=SHOULD, needs=SDK)
 async def sdk_no_topics(fixture: Fixture) -> None:
-    """A producer that was told no topic starts, and its first send finds the route."""
+    """A producer without declared topics starts, and its first send queries the route."""
     topic, consumer = await fixture.subscribed(1)
     async with Producer(fixture.target.endpoint) as producer:
         receipt = await producer.send(Message(topic, b"m"))
-    (seen,) = await consumer.take(1)
-    assert seen.id == receipt.message_id
+    (delivery,) = await consumer.take(1)
+    assert delivery.id == receipt.message_id
 
 
 @case("life.close-idempotent", rules=("R2.16",), level=SHOULD, needs=SDK)
 async def close_idempotent(fixture: Fixture) -> None:
-    """A producer that was left already can be left again, and said good-bye once."""
+    """A closed producer can be closed again, and terminated once."""
     topic = await fixture.topic(1)
     calls: Counter[str] = Counter()
 
-    def hear(name: str, request: bytes) -> None:
+    def observe(name: str, request: bytes) -> None:
         calls[name] += 1
 
-    async with _between(fixture, Meddling(instead=hear)) as way:
-        producer = Producer(way["endpoint"], topics=[topic], address_map=way["address_map"])
+    async with _proxied(fixture, ProxyFaults(instead=observe)) as proxied:
+        producer = Producer(proxied["endpoint"], topics=[topic], address_map=proxied["address_map"])
         async with producer:
             await producer.send(Message(topic, b"m"))
         await producer.__aexit__(None, None, None)
@@ -149,7 +151,7 @@ async def close_idempotent(fixture: Fixture) -> None:
 
 @case("push.threads", rules=("client-behaviour.md 5",), level=SHOULD, needs=SDK)
 async def threads(fixture: Fixture) -> None:
-    """With a concurrency of 3 at most 3 of 8 slow handlers run at a time, and all are done."""
+    """With a concurrency of 3 at most 3 of 8 slow handlers run at a time, and all finish."""
     topic = await fixture.topic(1)
     group = (await fixture.consumer(topic)).group
     await fixture.send(topic, *(f"m{n}" for n in range(8)))
@@ -176,7 +178,8 @@ async def threads(fixture: Fixture) -> None:
 
 
 async def _cached(fixture: Fixture, cache: CacheLimits, body: bytes) -> tuple[int, int]:
-    """How many messages a push consumer with this cache takes while its handler is blocked; and how many there are."""
+    """Return how many messages a push consumer with this cache receives while its handler is blocked, and how many
+    exist."""
     topic = await fixture.topic(1)
     group = (await fixture.consumer(topic)).group
     await fixture.send_all(topic, [body] * 60)
@@ -196,7 +199,7 @@ async def _cached(fixture: Fixture, cache: CacheLimits, body: bytes) -> tuple[in
         shutdown_timeout=0.1,
     ) as consumer:
         await until(lambda: consumer.messages_in_hand > 0, "the first messages")
-        # Long enough for ten more receives, if it made them.
+        # Long enough for ten more receives, if there were any.
         for _ in range(100):
             most = max(most, consumer.messages_in_hand)
             await asyncio.sleep(0.01)
@@ -206,7 +209,8 @@ async def _cached(fixture: Fixture, cache: CacheLimits, body: bytes) -> tuple[in
 
 @case("push.cache-count", rules=("client-behaviour.md 5",), level=SHOULD, needs=SDK, timeout=90.0)
 async def cache_count(fixture: Fixture) -> None:
-    """A push consumer whose cache holds 8 messages takes at most one batch more than that while its handler waits."""
+    """A push consumer with a cache of 8 messages receives at most one batch more than that while its handler
+    waits."""
     most, waiting = await _cached(fixture, CacheLimits(messages=8), b"m")
     fixture.note("in_hand", most)
     assert 0 < most <= 8 + fixture.number("batch.max") < waiting
@@ -214,7 +218,7 @@ async def cache_count(fixture: Fixture) -> None:
 
 @case("push.cache-bytes", rules=("client-behaviour.md 5",), level=SHOULD, needs=SDK, timeout=90.0)
 async def cache_bytes(fixture: Fixture) -> None:
-    """A push consumer whose cache holds 256 KiB takes at most one batch more than that while its handler waits."""
+    """A push consumer with a cache of 256 KiB receives at most one batch more than that while its handler waits."""
     body = bytes(32 * 1024)
     most, waiting = await _cached(fixture, CacheLimits(bytes=8 * len(body)), body)
     fixture.note("in_hand", most)
@@ -223,36 +227,37 @@ async def cache_bytes(fixture: Fixture) -> None:
 
 @case("push.subscribe-later", rules=("client-behaviour.md 5",), level=SHOULD, needs=SDK)
 async def subscribe_later(fixture: Fixture) -> None:
-    """A topic that a running push consumer subscribes to is read, and one that it leaves is not any more."""
+    """A running push consumer receives from a topic that it subscribes to, and no longer from one that it
+    unsubscribes from."""
     one, two = await fixture.topic(1), await fixture.topic(1)
     primed = await fixture.consumer(one)
     await fixture.consumer(two, group=primed.group)
-    seen: list[str] = []
+    bodies: list[str] = []
 
     async def handle(message: ReceivedMessage) -> None:
-        seen.append(message.body.decode())
+        bodies.append(message.body.decode())
 
     async with PushConsumer(
         fixture.target.endpoint, group=primed.group, subscriptions=[one], handler=handle, shutdown_timeout=5.0
     ) as consumer:
         await fixture.send(two, "two")
         await fixture.send(one, "one")
-        await until(lambda: "one" in seen, "the first topic's message")
-        assert seen == ["one"]
+        await until(lambda: "one" in bodies, "the first topic's message")
+        assert bodies == ["one"]
         await consumer.subscribe(two)
-        await until(lambda: "two" in seen, "the second topic's message")
+        await until(lambda: "two" in bodies, "the second topic's message")
 
 
 @case("push.unsubscribe", rules=("client-behaviour.md 5",), level=SHOULD, needs=SDK)
 async def unsubscribe(fixture: Fixture) -> None:
-    """A topic that a running push consumer unsubscribed is not handled any more, while another one is."""
+    """A running push consumer no longer handles an unsubscribed topic, while it handles another."""
     one, two = await fixture.topic(1), await fixture.topic(1)
     primed = await fixture.consumer(one)
     await fixture.consumer(two, group=primed.group)
-    seen: list[str] = []
+    bodies: list[str] = []
 
     async def handle(message: ReceivedMessage) -> None:
-        seen.append(message.body.decode())
+        bodies.append(message.body.decode())
 
     async with PushConsumer(
         fixture.target.endpoint,
@@ -262,18 +267,18 @@ async def unsubscribe(fixture: Fixture) -> None:
         shutdown_timeout=5.0,
     ) as consumer:
         await fixture.send(one, "before")
-        await until(lambda: "before" in seen, "the message before")
+        await until(lambda: "before" in bodies, "the message before")
         await consumer.unsubscribe(one)
         await fixture.send(one, "after")
         await fixture.send(two, "sentinel")
-        await until(lambda: "sentinel" in seen, "the sentinel")
+        await until(lambda: "sentinel" in bodies, "the sentinel")
         await asyncio.sleep(0.2)
-    assert "after" not in seen, "handled although unsubscribed"
+    assert "after" not in bodies, "handled although unsubscribed"
 
 
 @case("push.close-drains", rules=("client-behaviour.md 5", "R6.8"), level=SHOULD, needs=SDK, timeout=90.0)
 async def close_drains(fixture: Fixture) -> None:
-    """Handlers that run when a push consumer is left come to their end, and their messages do not come again."""
+    """Handlers that run when a push consumer is closed finish, and their messages are not redelivered."""
     topic = await fixture.topic(1)
     other = await fixture.consumer(topic)
     await fixture.send(topic, *(f"m{n}" for n in range(10)))
@@ -299,12 +304,12 @@ async def close_drains(fixture: Fixture) -> None:
 
 @case("push.corrupt-body", rules=("R5.6", "client-behaviour.md 5"), level=SHOULD, needs=SDK, timeout=90.0)
 async def corrupt_body(fixture: Fixture) -> None:
-    """A body that does not match its digest is not handed to the handler, and comes again when it is whole."""
+    """A message whose body does not match its digest is not passed to the handler, and is redelivered."""
     topic = await fixture.topic(1)
     group = (await fixture.consumer(topic)).group
     spoiled = 0
 
-    def spoil(frames: list[pb.ReceiveMessageResponse]) -> list[pb.ReceiveMessageResponse]:
+    def corrupt(frames: list[pb.ReceiveMessageResponse]) -> list[pb.ReceiveMessageResponse]:
         nonlocal spoiled
         for frame in frames:
             if frame.HasField("message") and not spoiled:
@@ -312,27 +317,27 @@ async def corrupt_body(fixture: Fixture) -> None:
                 spoiled += 1
         return frames
 
-    seen: list[tuple[bytes, int]] = []
+    handled: list[tuple[bytes, int]] = []
 
     async def handle(message: ReceivedMessage) -> None:
-        seen.append((message.body, message.attempt))
+        handled.append((message.body, message.attempt))
 
     async with (
-        _between(fixture, Meddling(received=spoil)) as way,
-        _push(way, group=group, subscriptions=[topic], handler=handle),
+        _proxied(fixture, ProxyFaults(received=corrupt)) as proxied,
+        _push(proxied, group=group, subscriptions=[topic], handler=handle),
     ):
         await fixture.send(topic, "whole")
         await until(lambda: spoiled > 0, "the spoiled message")
-        end = fixture.clock.now() + nack(fixture.target, 60.0).high
-        while not seen and fixture.clock.now() < end:
+        end = fixture.clock.now() + nack_window(fixture.target, 60.0).high
+        while not handled and fixture.clock.now() < end:
             await fixture.clock.sleep(1.0)
             await asyncio.sleep(0.05)
-    assert [body for body, _ in seen] == [b"whole"]
+    assert [body for body, _ in handled] == [b"whole"]
 
 
 @case("push.receive-throttled", rules=("R1.3", "client-behaviour.md 9"), level=EXTENSION, needs=SDK)
 async def receive_throttled(fixture: Fixture) -> None:
-    """A push consumer whose receives are refused as too many tries again, and loses nothing."""
+    """A push consumer retries receives that are refused with TOO_MANY_REQUESTS, and loses nothing."""
     topic = await fixture.topic(1)
     group = (await fixture.consumer(topic)).group
     status = pb.Status(code=pb.Code.TOO_MANY_REQUESTS, message="flow limit")
@@ -346,25 +351,25 @@ async def receive_throttled(fixture: Fixture) -> None:
         refused += 1
         return [busy]
 
-    seen: list[bytes] = []
+    bodies: list[bytes] = []
 
     async def handle(message: ReceivedMessage) -> None:
-        seen.append(message.body)
+        bodies.append(message.body)
 
     await fixture.send(topic, "m")
     async with (
-        _between(fixture, Meddling(instead=instead)) as way,
-        _push(way, group=group, subscriptions=[topic], handler=handle),
+        _proxied(fixture, ProxyFaults(instead=instead)) as proxied,
+        _push(proxied, group=group, subscriptions=[topic], handler=handle),
     ):
-        await until(lambda: bool(seen), "the message")
-    assert (refused, seen) == (3, [b"m"])
+        await until(lambda: bool(bodies), "the message")
+    assert (refused, bodies) == (3, [b"m"])
 
 
 @case(
     "push.attempt-id-kept", rules=("R8.14", "client-behaviour.md 5"), level=SHOULD, needs=(*SDK, "type.fifo")
 )
 async def attempt_id_kept(fixture: Fixture) -> None:
-    """A receive that failed is repeated with its attempt id; after messages came the next one has another."""
+    """A failed receive is retried with its attempt id; after a successful one the next has another."""
     topic = await fixture.topic(1, type="FIFO")
     group = (await fixture.consumer(topic, ordered=True)).group
     ids: list[str] = []
@@ -377,25 +382,25 @@ async def attempt_id_kept(fixture: Fixture) -> None:
         ids.append(pb.ReceiveMessageRequest.FromString(request).attempt_id)
         return [failed] if len(ids) == 1 else None
 
-    seen: list[bytes] = []
+    bodies: list[bytes] = []
 
     async def handle(message: ReceivedMessage) -> None:
-        seen.append(message.body)
+        bodies.append(message.body)
 
     await fixture.send(topic, "m", group=fixture.fresh("mg"))
     async with (
-        _between(fixture, Meddling(instead=instead)) as way,
-        _push(way, group=group, subscriptions=[topic], handler=handle),
+        _proxied(fixture, ProxyFaults(instead=instead)) as proxied,
+        _push(proxied, group=group, subscriptions=[topic], handler=handle),
     ):
-        await until(lambda: bool(seen) and len(ids) >= 3, "the message, and a receive after it")
+        await until(lambda: bool(bodies) and len(ids) >= 3, "the message, and a receive after it")
     assert ids[0], "receives of an ordered group carry no attempt id"
     assert ids[0] == ids[1], "a receive that failed was repeated with another attempt id"
-    assert ids[2] != ids[1], "after messages came the attempt id stayed"
+    assert ids[2] != ids[1], "the attempt id was not changed after a successful receive"
 
 
 @case("timing.fifo-step", rules=("R7.3", "R8.4"), level=SHOULD, needs=(*SDK, "type.fifo"))
 async def fifo_step(fixture: Fixture) -> None:
-    """The library runs a failed message of an ordered group again after its group's interval; the next one waits."""
+    """The library retries a failed message of an ordered group after the group's interval; the next one waits."""
     topic = await fixture.topic(1, type="FIFO")
     group = await fixture.group(ordered=True, backoff=(1.0,))
     await fixture.consumer(topic, group=group)
@@ -419,25 +424,25 @@ async def fifo_step(fixture: Fixture) -> None:
 
 @case("timing.sdk-first-step", rules=("R7.3",), level=INFORMATIONAL, needs=SDK)
 async def sdk_first_step(fixture: Fixture) -> None:
-    """The library gives a message that failed once back for the group's first interval."""
+    """The library makes a message that failed once invisible for the group's first interval."""
     topic = await fixture.topic(1)
     group = await fixture.group(backoff=(2.0, 7.0))
     await fixture.consumer(topic, group=group)
-    asked: list[float] = []
+    durations: list[float] = []
 
-    def hear(name: str, request: bytes) -> None:
+    def observe(name: str, request: bytes) -> None:
         if name == "ChangeInvisibleDuration":
             span = pb.ChangeInvisibleDurationRequest.FromString(request).invisible_duration
-            asked.append(span.seconds + span.nanos / 1e9)
+            durations.append(span.seconds + span.nanos / 1e9)
 
     async def handle(_: ReceivedMessage) -> None:
         raise RuntimeError("the handler's own failure")
 
     await fixture.send(topic, "m")
     async with (
-        _between(fixture, Meddling(instead=hear)) as way,
-        _push(way, group=group, subscriptions=[topic], handler=handle),
+        _proxied(fixture, ProxyFaults(instead=observe)) as proxied,
+        _push(proxied, group=group, subscriptions=[topic], handler=handle),
     ):
-        await until(lambda: bool(asked), "the nack")
-    fixture.note("asked", asked[0])
-    assert asked[0] == 2.0
+        await until(lambda: bool(durations), "the nack")
+    fixture.note("asked", durations[0])
+    assert durations[0] == 2.0

@@ -14,7 +14,7 @@ from aiorocketmq_conformance.probe import requests
 from aiorocketmq_conformance.probe.answers import code_of
 from aiorocketmq_conformance.probe.telemetry import StreamEnded
 
-# C: java ClientSessionImpl gives up on a server that has not answered settings by then; plus a busy machine.
+# Java's ClientSessionImpl fails if settings are not answered by then; plus a margin for a busy machine.
 SETTINGS_WITHIN = 6.0
 
 
@@ -43,7 +43,7 @@ async def settings_producer(fixture: Fixture) -> None:
     params={"normal-4": (False, 4), "ordered-17": (True, 17)},
 )
 async def settings_consumer(fixture: Fixture, group_of: tuple[bool, int]) -> None:
-    """A push consumer's settings come back with the order flag and the attempts of its group ({})."""
+    """A push consumer's settings are answered with the order flag and the attempts of its group ({})."""
     ordered, attempts = group_of
     await _consumer_settings(fixture, pb.ClientType.PUSH_CONSUMER, ordered=ordered, attempts=attempts)
 
@@ -79,18 +79,18 @@ async def _consumer_settings(fixture: Fixture, kind: int, *, ordered: bool, atte
 
 @case("life.settings-resend", rules=("R2.2", "R2.6"))
 async def settings_resend(fixture: Fixture) -> None:
-    """Settings sent again on an open stream get a fresh reply with the new subscriptions, and the stream stays open."""
+    """Settings sent again on an open stream are answered with the new subscriptions, and the stream stays open."""
     one, two = await fixture.topic(), await fixture.topic()
     group = await fixture.group()
     client = await fixture.client()
     first = await client.present(requests.consumer_settings(group, {one: "a"}))
     second = await client.present(requests.consumer_settings(group, {one: "a", two: "b"}))
     third = await client.present(requests.consumer_settings(group, {two: "*"}))
-    seen = [
+    filters = [
         [(entry.topic.name, entry.expression.expression) for entry in reply.subscription.subscriptions]
         for reply in (first, second, third)
     ]
-    assert seen == [[(one, "a")], [(one, "a"), (two, "b")], [(two, "*")]]
+    assert filters == [[(one, "a")], [(one, "a"), (two, "b")], [(two, "*")]]
 
 
 @case(
@@ -116,12 +116,12 @@ async def client_id_required_telemetry(fixture: Fixture, _: None) -> None:
     try:
         command = await stream.next()
     except StreamEnded as ended:
-        seen = f"grpc {ended.code}"
+        code = f"grpc {ended.code}"
     else:
-        seen = code_of(command)
-    # Either way will do (rule R1.2 against the contract), but not as if all were well.
-    assert seen == "CLIENT_ID_REQUIRED" or (seen.startswith("grpc ") and seen != "grpc OK"), (
-        f"answered {seen}"
+        code = code_of(command)
+    # Either form of refusal is accepted (rule R1.2 against the contract), but OK is not.
+    assert code == "CLIENT_ID_REQUIRED" or (code.startswith("grpc ") and code != "grpc OK"), (
+        f"answered with {code}"
     )
     assert await stream.ended(SETTINGS_WITHIN) != "SILENCE", "refused, and the stream left open"
 
@@ -156,7 +156,7 @@ async def heartbeat_unknown(fixture: Fixture) -> None:
 
 @case("life.terminate-ok", rules=("R2.16",))
 async def terminate_ok(fixture: Fixture) -> None:
-    """A client that said good-bye is forgotten: its next heartbeat is refused with UNRECOGNIZED_CLIENT_TYPE."""
+    """A terminated client is unregistered: its next heartbeat is refused with UNRECOGNIZED_CLIENT_TYPE."""
     topic = await fixture.topic()
     group = await fixture.group()
     client = await fixture.client()
@@ -170,7 +170,7 @@ async def terminate_ok(fixture: Fixture) -> None:
 
 @case("life.stream-reconnect", rules=("R2.3", "R2.8", "R6.4"), timeout=90.0)
 async def stream_reconnect(fixture: Fixture) -> None:
-    """A consumer whose stream broke opens a new one and still settles the message it held, for good."""
+    """A consumer whose stream broke opens a new one, and can still ack the message that it has leased."""
     topic, consumer = await fixture.subscribed(queues=1)
     await fixture.send(topic, "held")
     held = await consumer.one(invisible=10.0)
@@ -216,7 +216,7 @@ async def _answers(endpoint: str, topic: str) -> None:
 
 @case("life.route-unknown-topic", rules=("R3.1",), prepared=())
 async def route_unknown_topic(fixture: Fixture) -> None:
-    """The route of a topic that does not exist is refused with TOPIC_NOT_FOUND, also when asked again."""
+    """The route of a topic that does not exist is refused with TOPIC_NOT_FOUND, also when queried again."""
     client = await fixture.client()
     topic = fixture.fresh("nowhere")
     codes = [code_of(await client.query_route(topic)) for _ in range(2)]

@@ -13,33 +13,33 @@ from aiorocketmq_conformance.probe.client import CallFailed
 from aiorocketmq_conformance.tolerances import PROMPT
 
 ENDS_WITHIN = 6.0
-# A client is forgotten after 120 s, looked for every 10 s; then its messages come again.
+# A client expires after 120 s, scanned for every 10 s; then its messages are redelivered.
 FORGOTTEN = 180.0
 
 
 @case("life.settings-group-change", rules=("R2.9",), level=SHOULD, timeout=120.0)
 async def settings_group_change(fixture: Fixture) -> None:
-    """When a group's attempts and order flag are changed, settings sent anew show it within 60 s."""
+    """When a group's attempts and order flag are changed, settings sent again show it within 60 s."""
     topic = await fixture.topic()
     group = await fixture.group(max_attempts=17)
     client = await fixture.client()
-    wanted = requests.consumer_settings(group, {topic: "*"})
-    first = await client.present(wanted)
+    settings = requests.consumer_settings(group, {topic: "*"})
+    first = await client.present(settings)
     assert (first.subscription.fifo, first.backoff_policy.max_attempts) == (False, 17)
     await fixture.group(group, ordered=True, max_attempts=5)
     changed = fixture.clock.now()
     while True:
-        now = await client.present(wanted)
-        told = (now.subscription.fifo, now.backoff_policy.max_attempts)
-        if told == (True, 5) or fixture.clock.now() > changed + 60.0:
+        now = await client.present(settings)
+        current = (now.subscription.fifo, now.backoff_policy.max_attempts)
+        if current == (True, 5) or fixture.clock.now() > changed + 60.0:
             break
         await fixture.clock.sleep(2.0)
     fixture.note("seen_after", round(fixture.clock.now() - changed, 2))
-    assert told == (True, 5), f"after 60 s settings still say {told}"
+    assert current == (True, 5), f"after 60 s settings still are {current}"
 
 
 async def _ended_by(fixture: Fixture, settings: pb.Settings) -> str:
-    """How the stream ends that was opened with these settings."""
+    """Return how the stream that was opened with these settings ends."""
     client = await fixture.client()
     stream = await client.open_stream()
     await stream.send(pb.TelemetryCommand(settings=settings))
@@ -48,7 +48,7 @@ async def _ended_by(fixture: Fixture, settings: pb.Settings) -> str:
 
 @case("life.settings-no-pubsub", rules=("R2.4", "R1.6"), level=SHOULD, prepared=())
 async def settings_no_pubsub(fixture: Fixture) -> None:
-    """Settings that say neither what is produced nor what is consumed end the stream with INVALID_ARGUMENT."""
+    """Settings with neither a publishing nor a subscription part end the stream with INVALID_ARGUMENT."""
     assert await _ended_by(fixture, pb.Settings(client_type=pb.ClientType.PRODUCER)) == "INVALID_ARGUMENT"
 
 
@@ -79,16 +79,16 @@ async def heartbeat_illegal_group(fixture: Fixture) -> None:
 
 @case("life.terminate-unknown", rules=("R2.16",), level=SHOULD, prepared=())
 async def terminate_unknown(fixture: Fixture) -> None:
-    """The good-bye of a client that nobody knows is refused with UNRECOGNIZED_CLIENT_TYPE."""
+    """The termination of an unknown client is refused with UNRECOGNIZED_CLIENT_TYPE."""
     client = await fixture.client()
     reply = await client.terminate()
-    told = code_of(reply)
-    assert told == "UNRECOGNIZED_CLIENT_TYPE", f"answered {told} ({reply.status.message})"
+    code = code_of(reply)
+    assert code == "UNRECOGNIZED_CLIENT_TYPE", f"answered with {code} ({reply.status.message})"
 
 
 @case("life.server-survives-bad-command", rules=("R2.11",), level=SHOULD, prepared=("@topic",))
 async def server_survives_bad_command(fixture: Fixture) -> None:
-    """After an answer to a question that nobody asked, settings on that stream, or on a new one, are answered."""
+    """After an unsolicited response, settings on that stream, or on a new one, are answered."""
     topic = await fixture.topic()
     client = await fixture.client()
     await client.present(requests.producer_settings(topic))
@@ -102,17 +102,17 @@ async def server_survives_bad_command(fixture: Fixture) -> None:
 
 @case("life.language-unknown", rules=("R1.1",), level=INFORMATIONAL, prepared=("@topic",))
 async def language_unknown(fixture: Fixture) -> None:
-    """A client that tells a language outside of the list is served."""
+    """A client with an unknown language is served."""
     topic = await fixture.topic()
     client = await fixture.client(x_mq_language="COBOL")
     try:
-        told = code_of(await client.query_route(topic))
+        code = code_of(await client.query_route(topic))
     except CallFailed as failed:
-        told = failed.code
-    fixture.note("route", told)
+        code = failed.code
+    fixture.note("route", code)
     plain = await fixture.client()
-    assert code_of(await plain.query_route(topic)) == "OK", "the server answers nobody any more"
-    assert told == "OK", f"a route answered {told}"
+    assert code_of(await plain.query_route(topic)) == "OK", "the server no longer answers"
+    assert code == "OK", f"a route was answered with {code}"
 
 
 @case(
@@ -123,9 +123,9 @@ async def language_unknown(fixture: Fixture) -> None:
     params={"r": ("r", {"READ"}), "w": ("w", {"WRITE"})},
 )
 async def route_permission(fixture: Fixture, permission: tuple[str, set[str]]) -> None:
-    """The route of a topic with permission {} tells it on every one of its queues."""
-    given, expected = permission
-    topic = await fixture.target.create_topic(permission=given, queues=4)
+    """The route of a topic with permission {} has it on every queue."""
+    permitted, expected = permission
+    topic = await fixture.target.create_topic(permission=permitted, queues=4)
     client = await fixture.client()
     response = await client.query_route(topic)
     assert code_of(response) == "OK"
@@ -147,7 +147,7 @@ async def assignment_fifo(fixture: Fixture) -> None:
 
 @case("life.assignment-unreadable", rules=("R3.6",), level=SHOULD)
 async def assignment_unreadable(fixture: Fixture) -> None:
-    """The assignment of a topic that may only be written is refused with FORBIDDEN."""
+    """The assignment of a write-only topic is refused with FORBIDDEN."""
     topic = await fixture.target.create_topic(permission="w", queues=4)
     group = await fixture.group()
     client = await fixture.client()
@@ -157,16 +157,16 @@ async def assignment_unreadable(fixture: Fixture) -> None:
 
 @case("life.idle-client-expires", rules=("R2.15", "R7.9"), level=SHOULD, needs=("autorenew",), timeout=300.0)
 async def idle_client_expires(fixture: Fixture) -> None:
-    """What a client holds that was never heard of again comes to another one within three minutes."""
+    """Messages leased by a silent client are redelivered to another one within three minutes."""
     topic = await fixture.topic(1)
     silent = await fixture.consumer(topic, kind=pb.ClientType.PUSH_CONSUMER)
     other = await fixture.consumer(topic, group=silent.group, prime=False)
     await fixture.send(topic, "m")
     held = await silent.one(auto_renew=True, invisible=None)
-    silent.seen.clear()  # nothing of it can be settled any more
+    silent.deliveries.clear()  # it can no longer be acknowledged
     await silent.client.vanish()
     again = await other.one(until=held.at + FORGOTTEN + PROMPT, poll=20.0, within=FORGOTTEN + PROMPT)
     fixture.note("after", round(again.at - held.at, 1))
     assert (again.id, again.attempt) == (held.id, 2)
-    assert again.at - held.at <= FORGOTTEN + SHORT_POLL, f"came only after {again.at - held.at:.0f} s"
+    assert again.at - held.at <= FORGOTTEN + SHORT_POLL, f"redelivered only after {again.at - held.at:.0f} s"
     await other.ack(again)

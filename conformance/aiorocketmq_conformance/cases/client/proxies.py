@@ -1,4 +1,4 @@
-"""Several proxies before one broker: the `@proxies` rows of the inventory."""
+"""Several proxies of one broker: the `@proxies` rows of the inventory."""
 
 from __future__ import annotations
 
@@ -9,16 +9,16 @@ from aiorocketmq_conformance.consumer import LEASE, Consumer
 from aiorocketmq_conformance.fixture import Fixture
 from aiorocketmq_conformance.probe import requests
 from aiorocketmq_conformance.probe.answers import code_of
-from aiorocketmq_conformance.tolerances import PROMPT, expiry, nack
+from aiorocketmq_conformance.tolerances import PROMPT, expiry_window, nack_window
 from aiorocketmq_conformance.verdicts import NotApplicable
 
 NEEDS = ("@proxies",)
-# The shortest that real servers take.
+# The shortest lease that real servers grant.
 SHORT = 10.0
 
 
 async def _through_another_proxy(fixture: Fixture, like: Consumer) -> Consumer:
-    """A client of the same group that has only ever spoken to the other proxy."""
+    """Return a client of the same group that is connected to the other proxy only."""
     if fixture.target.second_proxy is None:
         raise NotApplicable("the target has no second proxy")
     client = await fixture.client(endpoint=fixture.target.second_proxy)
@@ -28,24 +28,24 @@ async def _through_another_proxy(fixture: Fixture, like: Consumer) -> Consumer:
 
 @case("fault.proxy-switch", rules=("R6.1", "R6.8", "R6.10"), level=EXTENSION, needs=NEEDS, timeout=200.0)
 async def proxy_switch(fixture: Fixture) -> None:
-    """What came through one proxy is acked, or given back, through another: handles carry all that is needed."""
+    """A message received through one proxy can be acked, or made visible again, through another."""
     here = await fixture.consumer(await fixture.topic(1))
     there = await _through_another_proxy(fixture, here)
-    sent = await fixture.send(here.topic, "acked", "given back")
+    sent = await fixture.send(here.topic, "acked", "nacked")
     held = {one.id: one for one in await here.take(2, invisible=LEASE, settle=False)}
-    acked, given_back = (held[one.id] for one in sent)
+    acked, nacked = (held[one.id] for one in sent)
     await there.ack(acked)
-    window = nack(fixture.target, SHORT)
+    window = nack_window(fixture.target, SHORT)
     asked_at = fixture.clock.now()
-    reply = await there.client.change_invisible(given_back, SHORT)
+    reply = await there.client.change_invisible(nacked, SHORT)
     assert reply.status.code == pb.Code.OK, f"change answered {code_of(reply)}"
     (again,) = await there.take(1, within=window.high + PROMPT, settle=False)
-    assert again.id == given_back.id, f"{again} came back after its ack"
+    assert again.id == nacked.id, f"{again} was redelivered after its ack"
     assert again.attempt == 2, f"attempt {again.attempt}"
-    window.check(again.at - asked_at, "came back")
-    # And the other way round.
+    window.check(again.at - asked_at, "redelivered")
+    # And vice versa.
     await here.ack(again)
-    left = acked.at + expiry(fixture.target, LEASE).high + PROMPT - fixture.clock.now()
+    left = acked.at + expiry_window(fixture.target, LEASE).high + PROMPT - fixture.clock.now()
     assert not await fixture.deliveries_within(here, max(left, PROMPT)), (
         "acked through the other proxy, and delivered again"
     )

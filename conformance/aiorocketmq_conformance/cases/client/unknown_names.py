@@ -1,4 +1,4 @@
-"""Groups and topics that nobody made: what clients that name them are told, and what comes into being."""
+"""Unknown groups and topics: responses to clients that name them, and which of them are created."""
 
 from __future__ import annotations
 
@@ -19,21 +19,21 @@ KINDS = {"push": pb.ClientType.PUSH_CONSUMER, "simple": pb.ClientType.SIMPLE_CON
 
 
 async def _gets_messages(fixture: Fixture, client: ProbeClient, topic: str, group: str) -> None:
-    """AssertionError unless a group that a receive has made gets messages like any other."""
+    """Assert that a group created by a receive gets messages like any other."""
     (sent,) = await fixture.send(topic, "m")
     again = await client.receive(topic, group, poll=10.0, invisible=LEASE)
-    assert [one.id for one in again.deliveries] == [sent.id], "made by its receive, and gets nothing"
+    assert [one.id for one in again.deliveries] == [sent.id], "created by its receive, but receives nothing"
     acked = await client.ack(topic, group, *again.deliveries)
     assert code_of(acked) == "OK"
 
 
 async def _uses(fixture: Fixture, client: ProbeClient, topic: str, group: str) -> None:
-    """AssertionError unless a receive of the group is answered as declared: the group is made, or refused."""
-    told = answered(await client.receive(topic, group, poll=SHORT_POLL, invisible=LEASE))
+    """Assert that a receive of the group is answered as declared: the group is created, or refused."""
+    code = answered(await client.receive(topic, group, poll=SHORT_POLL, invisible=LEASE))
     if fixture.numbers["group.receive"] == "refused":
-        assert told in REFUSALS, f"a receive of a group that nobody made answered {told}"
+        assert code in REFUSALS, f"a receive of a group that nobody made answered {code}"
         return
-    assert told in EMPTY, f"a receive of a group that nobody made answered {told}"
+    assert code in EMPTY, f"a receive of a group that nobody made answered {code}"
     await _gets_messages(fixture, client, topic, group)
 
 
@@ -48,22 +48,22 @@ async def _is_refused(client: ProbeClient, settings: pb.Settings) -> None:
 
 @case("simple.unknown-group", rules=("R5.1", "R10.2"), level=SHOULD)
 async def unknown_group_receive(fixture: Fixture) -> None:
-    """A receive of a group that nobody made is refused, or makes the group: then it gets messages like any other."""
+    """A receive of an unknown group is refused, or creates the group, which then gets messages like any other."""
     topic = await fixture.topic(1)
-    known = await fixture.consumer(topic, prime=False)
-    nobody = fixture.fresh("nobody")
-    told = answered(await known.client.receive(topic, nobody))
-    fixture.note("answer", told)
-    assert told in EMPTY | REFUSALS, f"answered {told}"
-    if told in EMPTY:
-        await _gets_messages(fixture, known.client, topic, nobody)
+    consumer = await fixture.consumer(topic, prime=False)
+    unknown = fixture.fresh("unknown")
+    code = answered(await consumer.client.receive(topic, unknown))
+    fixture.note("answer", code)
+    assert code in EMPTY | REFUSALS, f"answered with {code}"
+    if code in EMPTY:
+        await _gets_messages(fixture, consumer.client, topic, unknown)
 
 
 @case("life.unknown-group", rules=("R2.6", "R10.2"), level=SHOULD, params=KINDS)
 async def unknown_group(fixture: Fixture, kind: int) -> None:
-    """Settings of a {} consumer of a group that nobody made are taken, and heartbeats, or refused; as declared."""
+    """Settings and heartbeats of a {} consumer of an unknown group are accepted, or refused; as declared."""
     topic = await fixture.topic(1)
-    group, client = fixture.fresh("nobody"), await fixture.client()
+    group, client = fixture.fresh("unknown"), await fixture.client()
     settings = requests.consumer_settings(group, {topic: "*"}, kind)
     if fixture.numbers["group.lookup"] == "refused":
         await _is_refused(client, settings)
@@ -77,69 +77,70 @@ async def unknown_group(fixture: Fixture, kind: int) -> None:
 
 @case("life.unknown-group-heartbeat", rules=("R2.14", "R10.2"), level=SHOULD)
 async def unknown_group_heartbeat(fixture: Fixture) -> None:
-    """A heartbeat that names a group that nobody made is OK, or refused with ILLEGAL_CONSUMER_GROUP; as declared."""
+    """A heartbeat of an unknown group is OK, or refused with ILLEGAL_CONSUMER_GROUP; as declared."""
     consumer = await fixture.consumer(await fixture.topic(1))
-    beat = await consumer.client.heartbeat(fixture.fresh("nobody"), consumer.kind)
+    beat = await consumer.client.heartbeat(fixture.fresh("unknown"), consumer.kind)
     refused = fixture.numbers["group.lookup"] == "refused"
     assert code_of(beat) == ("ILLEGAL_CONSUMER_GROUP" if refused else "OK")
 
 
 @case("lb.unknown-group", rules=("R3.8", "R10.2"), level=SHOULD)
 async def unknown_group_assignment(fixture: Fixture) -> None:
-    """A consumer of a group that nobody made is assigned what one of an unordered group is: one queue, -1."""
+    """A consumer of an unknown group is assigned the same as one of an unordered group: one queue, -1."""
     topic, consumer = await fixture.subscribed(3)
-    answer = await consumer.client.query_assignment(topic, fixture.fresh("nobody"))
+    answer = await consumer.client.query_assignment(topic, fixture.fresh("unknown"))
     assert code_of(answer) == "OK"
     assert [each.message_queue.id for each in answer.assignments] == [-1]
 
 
 @case("fifo.unknown-group", rules=("R10.2", "R8.1"), level=SHOULD, needs=("type.fifo",))
 async def unknown_ordered_group(fixture: Fixture) -> None:
-    """A group that a receive from an ordered topic made is not ordered: it is handed what follows an open message."""
+    """A group created by a receive from an ordered topic is not ordered: messages after an in-flight one are
+    delivered."""
     topic, consumer = await fixture.subscribed(1, type="FIFO")
-    group = fixture.fresh("nobody")
-    told = answered(await consumer.client.receive(topic, group, poll=SHORT_POLL, invisible=LEASE))
+    group = fixture.fresh("unknown")
+    code = answered(await consumer.client.receive(topic, group, poll=SHORT_POLL, invisible=LEASE))
     if fixture.numbers["group.receive"] == "refused":
-        assert told in REFUSALS, f"answered {told}"
+        assert code in REFUSALS, f"answered with {code}"
         return
-    # Whether messages are handed out in order follows from the settings of who receives.
+    # Whether messages are delivered in order follows from the receiver's settings.
     member = await fixture.consumer(topic, group=group)
     assert member.client.settings is not None
     assert not member.client.settings.subscription.fifo, "made by a receive, and ordered"
     first, second = await fixture.send(topic, "1", "2", group="one")
-    seen = [await member.one(), await member.one()]
-    assert sorted(one.id for one in seen) == sorted([first.id, second.id])
-    await member.ack(*seen)
+    deliveries = [await member.one(), await member.one()]
+    assert sorted(one.id for one in deliveries) == sorted([first.id, second.id])
+    await member.ack(*deliveries)
 
 
 @case("simple.unknown-group-change", rules=("R6.12", "R10.2"), level=SHOULD)
 async def unknown_group_change(fixture: Fixture) -> None:
-    """Who changes a lease in the name of a group that nobody made takes the message from nobody."""
+    """A change of a lease in the name of an unknown group does not affect the lease."""
     topic, consumer = await fixture.subscribed(1)
     await fixture.send(topic, "m")
     held = await consumer.one(invisible=60.0)
-    stranger = replace(held, group=fixture.fresh("nobody"))
+    stranger = replace(held, group=fixture.fresh("unknown"))
     answer = await consumer.client.change_invisible(stranger, 0.0)
     fixture.note("answer", code_of(answer))
-    await fixture.expect_nothing(consumer, 12.0, "came back while it was held", settle=False)
+    await fixture.expect_nothing(consumer, 12.0, "redelivered during its lease", settle=False)
     await consumer.ack(held)
 
 
 @case("dlq.unknown-group", rules=("R6.19", "R10.2"), level=SHOULD, needs=("dlq",))
 async def unknown_group_forward(fixture: Fixture) -> None:
-    """A forward in the name of a group that nobody made is refused and moves nothing, or makes its dead letter."""
+    """A forward in the name of an unknown group is refused and moves nothing, or creates its dead letter."""
     topic, consumer = await fixture.subscribed(1)
     (sent,) = await fixture.send(topic, "m")
     held = await consumer.one(invisible=60.0)
-    group = fixture.fresh("nobody")
+    group = fixture.fresh("unknown")
     answer = await consumer.client.forward_to_dead_letters(replace(held, group=group), 3)
-    told = code_of(answer)
+    code = code_of(answer)
     route = await consumer.client.query_route(f"%DLQ%{group}")
     if fixture.numbers["group.receive"] == "refused":
-        assert told == "CONSUMER_GROUP_NOT_FOUND", f"answered {told}"
+        assert code == "CONSUMER_GROUP_NOT_FOUND", f"answered with {code}"
         assert code_of(route) == "TOPIC_NOT_FOUND", "refused, and a dead-letter topic is there"
     else:
-        assert told == "OK", f"answered {told}"
+        assert code == "OK", f"answered with {code}"
         reader = await fixture.consumer(f"%DLQ%{group}", prime=False)
         dead = await reader.take(1, within=30.0)
         assert [one.id for one in dead] == [sent.id]
@@ -148,7 +149,7 @@ async def unknown_group_forward(fixture: Fixture) -> None:
 
 @case("life.unknown-topic", rules=("R2.6", "R4.7"), level=SHOULD)
 async def unknown_topic(fixture: Fixture) -> None:
-    """Settings may name topics that nobody made, a producer's and a consumer's, and make none."""
+    """Settings of producers and consumers may name unknown topics, and do not create them."""
     names = [fixture.fresh("nowhere") for _ in range(2)]
     group = await fixture.group()
     client = await fixture.client()
@@ -164,25 +165,25 @@ async def unknown_topic(fixture: Fixture) -> None:
 
 @case("dlq.unknown-topic", rules=("R5.1", "R10.2"), level=SHOULD, needs=("dlq",))
 async def unknown_dead_letters(fixture: Fixture) -> None:
-    """A receive from the dead letters of a group that nobody made is refused like one from any unknown topic."""
+    """A receive from the dead letters of an unknown group is refused like one from any unknown topic."""
     consumer = await fixture.consumer(await fixture.topic(1))
     dead = f"%DLQ%{fixture.fresh('nobody')}"
-    told = answered(await consumer.client.receive(dead, consumer.group, poll=SHORT_POLL, invisible=LEASE))
-    assert told == fixture.numbers["receive.unknown-topic"], f"answered {told}"
+    code = answered(await consumer.client.receive(dead, consumer.group, poll=SHORT_POLL, invisible=LEASE))
+    assert code == fixture.numbers["receive.unknown-topic"], f"answered with {code}"
     route = await consumer.client.query_route(dead)
     assert code_of(route) == "TOPIC_NOT_FOUND", "the receive made a topic"
 
 
 @case("simple.closed-groups", rules=("R10.2", "R5.1"), level=SHOULD, needs=("closed",))
 async def closed_groups(fixture: Fixture) -> None:
-    """Where groups are made by administrators alone, receives and forwards of others are refused and make none."""
+    """If only administrators create groups, receives and forwards of unknown groups are refused and create none."""
     topic, consumer = await fixture.subscribed(1)
     await fixture.send(topic, "m")
     held = await consumer.one(invisible=60.0)
-    group = fixture.fresh("nobody")
+    group = fixture.fresh("unknown")
     for _ in range(2):
-        told = answered(await consumer.client.receive(topic, group, poll=SHORT_POLL, invisible=LEASE))
-        assert told in REFUSALS, f"a receive answered {told}"
+        code = answered(await consumer.client.receive(topic, group, poll=SHORT_POLL, invisible=LEASE))
+        assert code in REFUSALS, f"a receive answered {code}"
         answer = await consumer.client.forward_to_dead_letters(replace(held, group=group), 3)
         assert code_of(answer) == "CONSUMER_GROUP_NOT_FOUND"
     route = await consumer.client.query_route(f"%DLQ%{group}")
@@ -192,9 +193,9 @@ async def closed_groups(fixture: Fixture) -> None:
 
 @case("life.closed-groups", rules=("R2.6", "R2.14"), level=SHOULD, needs=("closed",))
 async def closed_groups_session(fixture: Fixture) -> None:
-    """If groups are made by administrators alone, settings and heartbeats of others are refused; as declared."""
+    """If only administrators create groups, settings and heartbeats of unknown groups are refused; as declared."""
     topic = await fixture.topic(1)
-    consumer, group, client = await fixture.consumer(topic), fixture.fresh("nobody"), await fixture.client()
+    consumer, group, client = await fixture.consumer(topic), fixture.fresh("unknown"), await fixture.client()
     settings = requests.consumer_settings(group, {topic: "*"}, consumer.kind)
     refused = fixture.numbers["group.closed-lookup"] == "refused"
     if refused:

@@ -15,7 +15,7 @@ from aiorocketmq_conformance.fixture import Fixture, once_each
 from aiorocketmq_conformance.probe.answers import code_name, code_of
 from aiorocketmq_conformance.probe.client import CallFailed
 from aiorocketmq_conformance.probe.queues import get_offset, pull, query_offset, queue_of, update_offset
-from aiorocketmq_conformance.tolerances import PROMPT, wake
+from aiorocketmq_conformance.tolerances import PROMPT, wake_window
 from aiorocketmq_conformance.verdicts import NotApplicable
 
 LIVE_PULL, LIVE_OFFSETS = "live-broker-remoting.md 4", "live-broker-remoting.md 5"
@@ -28,17 +28,17 @@ NOT_SERVED = {"UNIMPLEMENTED", "NOT_IMPLEMENTED", "UNSUPPORTED"}
     params={name: name for name in ("PullMessage", "UpdateOffset", "GetOffset", "QueryOffset")},
 )
 async def absent_is_clean(fixture: Fixture, name: str) -> None:
-    """A server that does not serve {} says so: it never answers as if it did."""
+    """A server that does not serve {} refuses it: it never answers as if it did."""
     if fixture.target.has("pull"):
         raise NotApplicable("this target serves the pull calls")
     topic, consumer = await fixture.subscribed(1, prime=False)
     await fixture.send(topic, "m0")
-    told = await _told(consumer, name)
-    assert told in NOT_SERVED, f"{name} answered {told}"
+    code = await _code_of_call(consumer, name)
+    assert code in NOT_SERVED, f"{name} answered {code}"
 
 
-async def _told(consumer: Consumer, name: str) -> str:
-    """The code, of the call or in its answer, that one of the calls is answered with."""
+async def _code_of_call(consumer: Consumer, name: str) -> str:
+    """Return the code of one of the calls: that of its response, or of the call itself."""
     client, group, queue = consumer.client, consumer.group, queue_of(consumer.topic, 0)
     try:
         if name == "UpdateOffset":
@@ -56,7 +56,7 @@ async def _told(consumer: Consumer, name: str) -> str:
 
 @on_both_wires("pull.from-offset", rules=("R10.1",), remoting_rules=(LIVE_PULL,))
 async def from_offset(fixture: Fixture, wire: Wire) -> None:
-    """A pull of ten from offset 0 brings the first ten in order, and says where to go on."""
+    """A pull of ten from offset 0 returns the first ten in order, and the next offset."""
     reader = await wire(fixture)
     await reader.send(20)
     page = await reader.pull(0, batch=10)
@@ -67,7 +67,7 @@ async def from_offset(fixture: Fixture, wire: Wire) -> None:
 
 @on_both_wires("pull.repeatable", rules=("R10.1",))
 async def repeatable(fixture: Fixture, wire: Wire) -> None:
-    """The same pull brings the same again: nothing is hidden, nothing has to be acked."""
+    """A repeated pull returns the same messages: pulls neither hide messages nor need acks."""
     reader = await wire(fixture)
     await reader.send(5)
     first = await reader.pull(0)
@@ -78,18 +78,18 @@ async def repeatable(fixture: Fixture, wire: Wire) -> None:
 
 @on_both_wires("pull.not-shared-with-pop", rules=("R10.1",))
 async def not_shared_with_pop(fixture: Fixture, wire: Wire) -> None:
-    """Pulling takes nothing from those of the group that receive."""
+    """Pulled messages are still delivered to consumers of the group that receive."""
     topic, consumer = await fixture.subscribed(1)
     reader = await wire(fixture, topic=topic, group=consumer.group)
     sent = await fixture.send(topic, *_texts(5))
-    await reader.shown(5)
+    await reader.wait_visible(5)
     assert len((await reader.pull(0)).texts) == 5
     once_each(sent, await consumer.take(5))
 
 
 @on_both_wires("pull.next-offset-chain", rules=("R10.1",))
 async def next_offset_chain(fixture: Fixture, wire: Wire) -> None:
-    """Who follows the offsets that pulls give back reads each of 100 messages once, in order."""
+    """A reader that follows the returned next offsets reads each of 100 messages once, in order."""
     reader = await wire(fixture)
     await reader.send(100)
     texts: tuple[str, ...] = ()
@@ -105,7 +105,7 @@ async def next_offset_chain(fixture: Fixture, wire: Wire) -> None:
 
 @on_both_wires("pull.filter-advances", rules=("R10.1", "R5.23"), remoting_rules=(LIVE_PULL,))
 async def filter_advances(fixture: Fixture, wire: Wire) -> None:
-    """A pull of one tag brings only that, and goes on behind what it passed over."""
+    """A pull of one tag returns only that, and its next offset is after the filtered messages."""
     reader = await wire(fixture)
     for _ in range(5):
         await reader.send(1, tag="a")
@@ -120,7 +120,7 @@ async def filter_advances(fixture: Fixture, wire: Wire) -> None:
 
 @on_both_wires("pull.empty-waits", rules=("R10.1",), remoting_rules=(LIVE_PULL,))
 async def empty_waits(fixture: Fixture, wire: Wire) -> None:
-    """A pull at the end of a queue waits as long as asked, and then says to ask the same again."""
+    """A pull at the end of a queue waits for its poll time, and then returns the same offset."""
     reader = await wire(fixture)
     await reader.send(3)
     page = await reader.pull(3, poll=5.0)
@@ -131,7 +131,7 @@ async def empty_waits(fixture: Fixture, wire: Wire) -> None:
 
 @on_both_wires("pull.empty-wakes", rules=("R10.1",), remoting_rules=(LIVE_PULL,))
 async def empty_wakes(fixture: Fixture, wire: Wire) -> None:
-    """A message that arrives ends a waiting pull at once."""
+    """A new message completes a waiting pull at once."""
     reader = await wire(fixture)
     waiting = asyncio.create_task(reader.pull(0, poll=15.0))
     await fixture.clock.sleep(3.0)
@@ -139,12 +139,12 @@ async def empty_wakes(fixture: Fixture, wire: Wire) -> None:
     (sent,) = await reader.send(1)
     page = await waiting
     assert page.ids == (sent.id,)
-    wake(fixture.target).check(page.at - sent.acked_at, "the waiting pull was answered")
+    wake_window(fixture.target).check(page.at - sent.acked_at, "the waiting pull was answered")
 
 
 @on_both_wires("pull.batch-cap", rules=("R5.3",))
 async def batch_cap(fixture: Fixture, wire: Wire) -> None:
-    """However many are asked for, no pull brings more than the largest batch."""
+    """No pull returns more than the largest batch, whatever it requests."""
     reader = await wire(fixture)
     await reader.send(50)
     page = await reader.pull(0, batch=50)
@@ -159,7 +159,7 @@ async def batch_cap(fixture: Fixture, wire: Wire) -> None:
     params={"-1": (-1, 0), "beyond": (7, 3)},
 )
 async def illegal_offset(fixture: Fixture, wire: Wire, row: tuple[int, int]) -> None:
-    """A pull outside of the queue ({}) is told the nearest place in it, and brings nothing of elsewhere."""
+    """A pull outside of the queue ({}) returns the nearest valid offset, and no messages."""
     offset, nearest = row
     reader = await wire(fixture)
     await reader.send(3)
@@ -171,7 +171,7 @@ async def illegal_offset(fixture: Fixture, wire: Wire, row: tuple[int, int]) -> 
 
 @on_both_wires("pull.trimmed-offset", rules=("R11.2",), needs=("@trim",), timeout=300.0)
 async def trimmed_offset(fixture: Fixture, wire: Wire) -> None:
-    """A pull of what retention has deleted is told the first offset left."""
+    """A pull of an offset that retention has deleted returns the first offset left."""
     reader = await wire(fixture)
     await reader.send(3)
     await trim(reader)
@@ -183,28 +183,28 @@ async def trimmed_offset(fixture: Fixture, wire: Wire) -> None:
 
 @on_both_wires("pull.update-get-offset", rules=("R10.1",), remoting_rules=(LIVE_OFFSETS,))
 async def update_get_offset(fixture: Fixture, wire: Wire) -> None:
-    """An offset that was written down is read back."""
+    """An offset that was committed is returned."""
     reader = await wire(fixture)
     await reader.send(10)
-    await reader.store(7)
-    assert await reader.stored() == 7
+    await reader.commit(7)
+    assert await reader.committed() == 7
 
 
 @on_both_wires("pull.get-offset-none", rules=("R10.1",), remoting_rules=(LIVE_OFFSETS,))
 async def get_offset_none(fixture: Fixture, wire: Wire) -> None:
-    """A group that never wrote an offset down is told so, not 0."""
+    """A group that never committed an offset gets OFFSET_NOT_FOUND, not 0."""
     reader = await wire(fixture)
-    assert await reader.stored() is None
+    assert await reader.committed() is None
 
 
 @on_both_wires("pull.update-backwards", rules=("R10.1",), remoting_rules=(LIVE_OFFSETS,))
 async def update_backwards(fixture: Fixture, wire: Wire) -> None:
-    """An offset may be written down that is smaller than the last one."""
+    """A smaller offset than the last one can be committed."""
     reader = await wire(fixture)
     await reader.send(10)
-    await reader.store(7)
-    await reader.store(3)
-    assert await reader.stored() == 3
+    await reader.commit(7)
+    await reader.commit(3)
+    assert await reader.committed() == 3
 
 
 @on_both_wires("pull.offset-per-group", rules=("R10.1",))
@@ -212,20 +212,20 @@ async def offset_per_group(fixture: Fixture, wire: Wire) -> None:
     """Each group has offsets of its own."""
     one = await wire(fixture)
     two = await wire(fixture, topic=one.topic)
-    await one.store(1)
-    await two.store(2)
-    await one.store(5)
-    assert (await one.stored(), await two.stored()) == (5, 2)
+    await one.commit(1)
+    await two.commit(2)
+    await one.commit(5)
+    assert (await one.committed(), await two.committed()) == (5, 2)
 
 
 @on_both_wires("pull.offset-survives-restart", rules=("R10.4", "R12.7"), needs=("@restart",), timeout=400.0)
 async def offset_survives_restart(fixture: Fixture, wire: Wire) -> None:
-    """An offset that was written down is there after a restart."""
+    """A committed offset survives a restart."""
     reader = await wire(fixture)
-    await reader.store(7)
+    await reader.commit(7)
     await fixture.clock.sleep(6.0)
     await fixture.target.restart()
-    assert await reader.stored() == 7
+    assert await reader.committed() == 7
 
 
 @on_both_wires("pull.query-begin-end", rules=("R10.7",))
@@ -233,19 +233,19 @@ async def query_begin_end(fixture: Fixture, wire: Wire) -> None:
     """The beginning of a queue of 20 messages is 0, its end 20."""
     reader = await wire(fixture)
     await reader.send(20)
-    assert (await reader.place("BEGINNING"), await reader.place("END")) == (0, 20)
+    assert (await reader.query_offset("BEGINNING"), await reader.query_offset("END")) == (0, 20)
 
 
 @on_both_wires("pull.query-time", rules=("R10.7",), remoting_rules=(LIVE_OFFSETS,))
 async def query_time(fixture: Fixture, wire: Wire) -> None:
-    """The offset of a time between two bursts is that of the second one, at most one beside."""
+    """The offset of a time between two bursts is that of the second one, give or take one."""
     reader = await wire(fixture)
     await reader.send(10)
     await fixture.clock.sleep(1.5)
     middle = fixture.clock.wall()
     await fixture.clock.sleep(1.5)
     await reader.send(10)
-    offset = await reader.place("TIMESTAMP", middle)
+    offset = await reader.query_offset("TIMESTAMP", middle)
     assert offset is not None
     assert abs(offset - 10) <= 1
 
@@ -262,7 +262,7 @@ async def assignment_exclusive(fixture: Fixture) -> None:
     assert sorted(shares[0] + shares[1]) == [0, 1, 2, 3], f"queues of both: {shares}"
     assert {len(share) for share in shares} == {2}, f"uneven: {shares}"
     await second.client.close()
-    assert await _assigned(first) == [0, 1, 2, 3], "the queues of one that left are nobody's"
+    assert await _assigned(first) == [0, 1, 2, 3], "queues of a consumer that left are not assigned"
 
 
 async def _assigned(consumer: Consumer) -> list[int]:
@@ -273,13 +273,13 @@ async def _assigned(consumer: Consumer) -> list[int]:
 
 @on_both_wires("pull.no-ack-replays", rules=("R10.1",))
 async def no_ack_replays(fixture: Fixture, wire: Wire) -> None:
-    """Who wrote nothing down since reads the same again from the stored offset, also as another client."""
+    """Without a commit the same messages are read again from the committed offset, also by another client."""
     reader = await wire(fixture)
     await reader.send(10)
-    await reader.store(4)
-    first = await reader.pull(await reader.stored() or 0)
+    await reader.commit(4)
+    first = await reader.pull(await reader.committed() or 0)
     other = await wire(fixture, topic=reader.topic, group=reader.group)
-    again = await other.pull(await other.stored() or 0)
+    again = await other.pull(await other.committed() or 0)
     assert first.texts == again.texts == _texts(10)[4:]
     assert again.took < PROMPT
 

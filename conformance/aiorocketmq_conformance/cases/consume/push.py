@@ -1,4 +1,4 @@
-"""Push consumption, judged at the broker: leases that it keeps, failures that come back: inventory 4.7."""
+"""Push consumption, judged at the broker: leases that it renews, redelivery of failures: inventory 4.7."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from aiorocketmq_conformance.fixture import Fixture
 from aiorocketmq_conformance.probe.answers import Delivery, code_of
 from aiorocketmq_conformance.probe.client import ProbeClient
 from aiorocketmq_conformance.probe.push import Handler, PushClient, interval
-from aiorocketmq_conformance.tolerances import PROMPT, QUIET_WINDOW, expiry, nack, wake
+from aiorocketmq_conformance.tolerances import PROMPT, QUIET_WINDOW, expiry_window, nack_window, wake_window
 
 RENEWING = ("autorenew",)
-# What a server that keeps the leases holds a message for at first, and how long before its end it renews (R7.7).
+# The first lease of a server that renews leases, and how long before expiry it renews (R7.7).
 KEPT_LEASE = 60.0
 
 
@@ -31,7 +31,7 @@ async def _consumer(fixture: Fixture, topic: str, *, group: str | None = None) -
 
 @case("push.consume-10", rules=("R7.2",), needs=RENEWING, timeout=90.0)
 async def consume_10(fixture: Fixture) -> None:
-    """A push consumer handles each of ten messages once, and nothing comes after."""
+    """A push consumer handles each of ten messages once, and none is redelivered."""
     topic = await fixture.topic()
 
     async def handle(_: Delivery) -> bool:
@@ -50,7 +50,8 @@ async def consume_10(fixture: Fixture) -> None:
 
 @case("push.auto-renew-holds", rules=("R7.7", "R7.8"), needs=RENEWING, timeout=150.0)
 async def auto_renew_holds(fixture: Fixture) -> None:
-    """A message whose handler takes 80 s is not delivered again while its client lives, and is acked at the end."""
+    """A message whose handler takes 80 s is not redelivered while its client is connected, and can be acked at the
+    end."""
     topic = await fixture.topic(1)
 
     async def handle(delivery: Delivery) -> bool:
@@ -61,11 +62,12 @@ async def auto_renew_holds(fixture: Fixture) -> None:
     push = await _push(fixture, topic, handle)
     await fixture.send(topic, "long")
     await push.until(lambda handled: any(one.delivery.text == "long" for one in handled), 80.0 + PROMPT)
-    # The message would show up in the same client, whose poll is open all the time; the quiet ends with a sentinel.
+    # The message would be redelivered to the same client, whose poll is always open; a sentinel closes the quiet
+    # window.
     await fixture.clock.sleep(fixture.number("revive.high"))
     (sentinel,) = await fixture.send(topic, "sentinel")
     await push.until(lambda handled: any(one.delivery.id == sentinel.id for one in handled), PROMPT)
-    # Also one that is still being handled: a second handler of 80 s ends after the sentinel's.
+    # Also one that is still being handled: a second handler of 80 s finishes after the sentinel's.
     assert [one.text for one in push.received] == ["long", "sentinel"]
 
 
@@ -78,7 +80,7 @@ async def auto_renew_original_handle(fixture: Fixture) -> None:
     held = await consumer.one(auto_renew=True, invisible=None)
     await _stay_alive(fixture, consumer, held.at + KEPT_LEASE + 5.0)
     await consumer.ack(held)
-    # The renewed lease would last for a minute more; the good-bye of its client ends it at once.
+    # The renewed lease would last another minute; termination of its client ends it at once.
     await consumer.client.terminate(consumer.group)
     other = await _consumer(fixture, topic, group=consumer.group)
     await fixture.expect_settled(other, 1.0, "acked after a renewal")
@@ -93,12 +95,12 @@ async def _stay_alive(fixture: Fixture, consumer: Consumer, until: float) -> Non
 
 @case("push.no-renew-without-flag", rules=("R7.11",), timeout=90.0)
 async def no_renew_without_flag(fixture: Fixture) -> None:
-    """Without the renew flag a push consumer's lease of 10 s ends, although its client lives."""
+    """Without the renew flag a push consumer's lease of 10 s expires, although its client is connected."""
     topic = await fixture.topic(1)
     consumer = await _consumer(fixture, topic)
     await fixture.send(topic, "m")
     held = await consumer.one(invisible=10.0)
-    window = expiry(fixture.target, 10.0)
+    window = expiry_window(fixture.target, 10.0)
     again = await consumer.one(until=held.at + window.high + PROMPT, invisible=LEASE, poll=20.0)
     assert (again.id, again.attempt) == (held.id, 2)
     window.check_return(held, again)
@@ -107,7 +109,7 @@ async def no_renew_without_flag(fixture: Fixture) -> None:
 
 @case("push.client-gone-releases", rules=("R2.16", "R7.9"), needs=RENEWING, timeout=90.0)
 async def client_gone_releases(fixture: Fixture) -> None:
-    """What a push consumer held when it said good-bye is soon delivered to another, well before its lease ends."""
+    """Messages leased by a push consumer that terminates are redelivered well before their leases expire."""
     topic = await fixture.topic(1)
     leaving = await _consumer(fixture, topic)
     await fixture.send(topic, "m")
@@ -116,12 +118,12 @@ async def client_gone_releases(fixture: Fixture) -> None:
     gone = fixture.clock.now()
     assert code_of(farewell) == "OK"
     other = await _consumer(fixture, topic, group=leaving.group)
-    # The server leaves it hidden for one second more, then revives it (rule R7.9).
+    # The server keeps it invisible for one more second, then revives it (rule R7.9).
     released = await other.one(within=1.0 + fixture.number("revive.high") + PROMPT, poll=20.0)
     assert (released.id, released.attempt) == (held.id, 2)
     fixture.note("released_after", round(released.at - gone, 3))
-    latest = 1.0 + fixture.number("revive.high") + wake(fixture.target).high
-    assert released.at - gone <= latest, f"released {released.at - gone:.3f} s after the good-bye"
+    latest = 1.0 + fixture.number("revive.high") + wake_window(fixture.target).high
+    assert released.at - gone <= latest, f"released {released.at - gone:.3f} s after the termination"
     await other.ack(released)
 
 
@@ -140,33 +142,33 @@ async def _fail_once(fixture: Fixture, *, throws: bool) -> None:
     sent = await fixture.send(topic, *map(str, range(10)))
     await push.until(lambda handled: sum(one.succeeded for one in handled) >= 10, 30.0)
     first_step = interval(push.settings, 1)
-    await fixture.clock.sleep(nack(fixture.target, first_step).high)
+    await fixture.clock.sleep(nack_window(fixture.target, first_step).high)
     (sentinel,) = await fixture.send(topic, "100")
     await push.until(lambda handled: any(one.delivery.id == sentinel.id for one in handled), PROMPT)
-    seen: dict[str, list[tuple[int, bool]]] = defaultdict(list)
+    runs_by_body: dict[str, list[tuple[int, bool]]] = defaultdict(list)
     for one in push.handled:
-        seen[one.delivery.text].append((one.attempt, one.succeeded))
+        runs_by_body[one.delivery.text].append((one.attempt, one.succeeded))
     assert {one.delivery.id for one in push.handled} == {one.id for one in [*sent, sentinel]}
-    for body, runs in seen.items():
+    for body, runs in runs_by_body.items():
         expected = [(1, False), (2, True)] if int(body) % 2 else [(1, True)]
         assert runs == expected, f"message {body} was handled as {runs}"
 
 
 @case("push.fail-redelivers", rules=("R7.2",), needs=RENEWING, timeout=90.0)
 async def fail_redelivers(fixture: Fixture) -> None:
-    """Messages whose handler failed once come again as attempt 2 and are done then; the others come once."""
+    """Messages whose handler failed once are redelivered as attempt 2, the others are delivered once."""
     await _fail_once(fixture, throws=False)
 
 
 @case("push.throw-is-failure", rules=("R7.2",), needs=RENEWING, timeout=90.0)
 async def throw_is_failure(fixture: Fixture) -> None:
-    """A handler that throws is a failure like any: the message comes again as attempt 2."""
+    """An exception in a handler is a failure: the message is redelivered as attempt 2."""
     await _fail_once(fixture, throws=True)
 
 
 @case("push.success-final", rules=("R6.8", "R7.7"), needs=RENEWING, timeout=120.0)
 async def success_final(fixture: Fixture) -> None:
-    """Of 100 messages handled slowly by two push consumers each succeeds exactly once, and none comes later."""
+    """Of 100 messages handled slowly by two push consumers each succeeds exactly once, and none is redelivered."""
     topic = await fixture.topic()
 
     async def handle(_: Delivery) -> bool:
@@ -186,11 +188,9 @@ async def success_final(fixture: Fixture) -> None:
 
 
 async def _nothing_left(fixture: Fixture, clients: list[PushClient]) -> None:
-    """After all said good-bye another consumer of the group gets nothing: a lease still held would be let go now.
-
-    While they live the server keeps what they hold, so that waiting beside them would prove nothing.
-    """
-    # An ack may still be on its way when its handler was counted.
+    """After all have terminated another consumer of the group receives nothing: a lease that still exists would be
+    released now. While they are connected the server renews their leases, so that waiting would prove nothing."""
+    # An ack may still be in flight when its handler has been counted.
     await fixture.clock.sleep(1.0)
     for client in clients:
         await client.leave()
@@ -199,7 +199,7 @@ async def _nothing_left(fixture: Fixture, clients: list[PushClient]) -> None:
 
 
 async def _sum_of(fixture: Fixture, clients: list[PushClient], count: int, seconds: float) -> None:
-    """Wait until the clients together handled `count` messages, or `seconds` have passed."""
+    """Wait until the clients together have handled `count` messages, or `seconds` have passed."""
     end = fixture.clock.now() + seconds
     while sum(len(client.handled) for client in clients) < count and fixture.clock.now() < end:
         await fixture.clock.sleep(0.5)
@@ -212,14 +212,14 @@ async def groups_broadcast(fixture: Fixture) -> None:
     consumers = [await fixture.consumer(topic) for _ in range(3)]
     sent = await fixture.send_all(topic, [f"m{n}" for n in range(100)], lanes=8)
     for consumer in consumers:
-        seen = await consumer.take(100, within=30.0)
-        assert Counter(one.id for one in seen) == Counter(one.id for one in sent)
-        assert {one.attempt for one in seen} == {1}
-    # And what one group holds un-acked, another may ack without settling it here.
+        deliveries = await consumer.take(100, within=30.0)
+        assert Counter(one.id for one in deliveries) == Counter(one.id for one in sent)
+        assert {one.attempt for one in deliveries} == {1}
+    # An ack in one group does not affect the lease in another.
     (last,) = await fixture.send(topic, "last")
     held = [await consumer.find(last, invisible=10.0) for consumer in consumers[:2]]
     await consumers[0].ack(held[0])
-    window = expiry(fixture.target, 10.0)
+    window = expiry_window(fixture.target, 10.0)
     again = await consumers[1].one(until=held[1].at + window.high + PROMPT, poll=20.0)
     await consumers[1].ack(again)
     assert (again.id, again.attempt) == (last.id, 2), "acked by one group, and settled for another"
@@ -227,7 +227,7 @@ async def groups_broadcast(fixture: Fixture) -> None:
 
 @case("push.nack-interval", rules=("R6.10", "R7.2"), timeout=90.0)
 async def nack_interval(fixture: Fixture) -> None:
-    """A failed message given back with the advertised first interval comes again after it, and not before."""
+    """A failed message made invisible for the advertised first interval is redelivered after it, and not before."""
     topic = await fixture.topic(1)
     consumer = await _consumer(fixture, topic)
     client: ProbeClient = consumer.client
@@ -239,7 +239,7 @@ async def nack_interval(fixture: Fixture) -> None:
     response = await client.change_invisible(first, step)
     answered = fixture.clock.now()
     assert code_of(response) == "OK"
-    window = nack(fixture.target, step)
+    window = nack_window(fixture.target, step)
     second = await consumer.one(until=called + window.high + PROMPT, poll=20.0)
     await consumer.ack(second)
     assert (second.id, second.attempt) == (first.id, 2)

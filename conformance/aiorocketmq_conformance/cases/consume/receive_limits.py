@@ -1,4 +1,4 @@
-"""Receives at the edges of what may be asked: inventory 4.8, the rows about limits, filters and permissions."""
+"""Receives at the limits of their parameters: inventory 4.8, the rows about limits, filters and permissions."""
 
 from __future__ import annotations
 
@@ -11,39 +11,39 @@ from aiorocketmq_conformance.consumer import EMPTY, LEASE, SHORT_POLL, answered
 from aiorocketmq_conformance.fixture import Fixture, once_each
 from aiorocketmq_conformance.probe import requests
 from aiorocketmq_conformance.probe.answers import code_name
-from aiorocketmq_conformance.tolerances import PROMPT, empty_poll
+from aiorocketmq_conformance.tolerances import PROMPT, empty_poll_window
 
 
 @case("simple.await-zero", rules=("R5.17", "R5.1"), level=SHOULD)
 async def await_zero(fixture: Fixture) -> None:
-    """A receive that is not willing to wait is answered empty, at the latest after the server's least poll."""
+    """A receive without poll time is answered empty, at the latest after the server's minimum poll."""
     consumer = await fixture.consumer(await fixture.topic())
     answer = await consumer.receive(poll=0.0)
     assert answered(answer) in EMPTY
     assert not answer.deliveries
     fixture.note("took", round(answer.took, 3))
-    high = empty_poll(fixture.target, fixture.number("poll.min")).high
+    high = empty_poll_window(fixture.target, fixture.number("poll.min")).high
     assert answer.took <= high, f"took {answer.took:.1f} s"
 
 
 @case("simple.await-wakes-filter", rules=("R5.18", "R5.22"), level=SHOULD, timeout=90.0)
 async def await_wakes_filter(fixture: Fixture) -> None:
-    """A long poll for one tag is not ended by a message of another, and is by one of its own."""
+    """A long poll for one tag is completed by a message of that tag only."""
     topic, consumer = await fixture.subscribed(1, expression="b")
     waiting = fixture.background(consumer.receive(poll=15.0))
     await fixture.clock.sleep(2.0)
     await fixture.send(topic, "a", tag="a")
     await fixture.clock.sleep(2.0)
-    (wanted,) = await fixture.send(topic, "b", tag="b")
+    (matching,) = await fixture.send(topic, "b", tag="b")
     answer = await waiting
-    # Servers may end a poll empty for a message whose tag only has the same hash; these two do not.
-    assert [one.id for one in answer.deliveries] == [wanted.id]
+    # Servers may complete a poll empty for a tag with the same hash; these two have different ones.
+    assert [one.id for one in answer.deliveries] == [matching.id]
     await consumer.ack(*answer.deliveries)
 
 
 @case("simple.deadline-too-short", rules=("R5.1", "R1.1"), level=SHOULD)
 async def deadline_too_short(fixture: Fixture) -> None:
-    """A poll of 10 s under a deadline of 2 s is refused or answered before the deadline, and nothing is lost by it."""
+    """A poll of 10 s with a deadline of 2 s is refused or answered before the deadline, and no message is lost."""
     topic, consumer = await fixture.subscribed()
     answer = await consumer.receive(poll=10.0, deadline=2.0)
     fixture.note("answer", answer.error or code_name(answer.code))
@@ -56,12 +56,12 @@ async def deadline_too_short(fixture: Fixture) -> None:
 
 @case("simple.batch-zero", rules=("R5.3",), level=INFORMATIONAL)
 async def batch_zero(fixture: Fixture) -> None:
-    """A receive of no messages is answered as empty, although some are there."""
+    """A receive with batch size 0 is answered as empty, although messages are available."""
     topic, consumer = await fixture.subscribed(1)
     await fixture.send(topic, "m")
     answer = await consumer.receive(batch=0)
     fixture.note("answer", answer.error or code_name(answer.code))
-    assert not answer.deliveries, "asked for none, and got some"
+    assert not answer.deliveries, "received messages with batch size 0"
     assert answered(answer) in EMPTY
 
 
@@ -80,19 +80,19 @@ async def batch_huge(fixture: Fixture) -> None:
 
 @case("simple.invisible-min", rules=("R5.1",), level=SHOULD, params={"zero": 0.0, "below": None})
 async def invisible_min(fixture: Fixture, seconds: float | None) -> None:
-    """A lease below the declared least ({}) is refused with ILLEGAL_INVISIBLE_TIME, and takes nothing."""
+    """A lease below the declared minimum ({}) is refused with ILLEGAL_INVISIBLE_TIME, and leases nothing."""
     least = fixture.number("invisible.min")
-    asked = least - 0.001 if seconds is None else seconds
+    lease = least - 0.001 if seconds is None else seconds
     topic, consumer = await fixture.subscribed()
     (sent,) = await fixture.send(topic, "m")
-    answer = await consumer.receive(invisible=asked)
-    assert answered(answer) == "ILLEGAL_INVISIBLE_TIME", f"a lease of {asked:g} s answered {answered(answer)}"
+    answer = await consumer.receive(invisible=lease)
+    assert answered(answer) == "ILLEGAL_INVISIBLE_TIME", f"a lease of {lease:g} s answered {answered(answer)}"
     assert [(one.id, one.attempt) for one in await consumer.take(1)] == [(sent.id, 1)]
 
 
 @case("simple.invisible-max", rules=("R5.1",), level=SHOULD)
 async def invisible_max(fixture: Fixture) -> None:
-    """A lease a millisecond above the declared most is refused with ILLEGAL_INVISIBLE_TIME, and takes nothing."""
+    """A lease a millisecond above the declared maximum is refused with ILLEGAL_INVISIBLE_TIME, and leases nothing."""
     topic, consumer = await fixture.subscribed()
     (sent,) = await fixture.send(topic, "m")
     answer = await consumer.receive(invisible=fixture.number("invisible.max") + 0.001)
@@ -107,16 +107,16 @@ async def invisible_max(fixture: Fixture) -> None:
     params={"min": "invisible.min", "max": "invisible.max"},
 )
 async def invisible_bounds_ok(fixture: Fixture, bound: str) -> None:
-    """A lease of exactly the declared bound ({}) is granted."""
+    """A lease of exactly the declared limit ({}) is granted."""
     topic, consumer = await fixture.subscribed()
     (sent,) = await fixture.send(topic, "m")
-    (seen,) = await consumer.take(1, invisible=fixture.number(bound))
-    assert seen.id == sent.id
+    (delivery,) = await consumer.take(1, invisible=fixture.number(bound))
+    assert delivery.id == sent.id
 
 
 @case("simple.group-disabled", rules=("R5.1",), level=SHOULD)
 async def group_disabled(fixture: Fixture) -> None:
-    """A group that may not consume is refused every receive, and goes on where it stood when it may again."""
+    """Receives of a group with consumption disabled are refused; once enabled, it continues at its progress."""
     topic, consumer = await fixture.subscribed(1)
     (sent,) = await fixture.send(topic, "m")
     await fixture.group(consumer.group, consume_enabled=False)
@@ -124,7 +124,7 @@ async def group_disabled(fixture: Fixture) -> None:
     while answered(answer := await consumer.receive()) in EMPTY and fixture.clock.now() < end:
         assert not answer.deliveries, "delivered to a group that may not consume"
     fixture.note("answer", answered(answer))
-    assert answered(answer) not in EMPTY, f"answered {answered(answer)} for {PROMPT:g} s"
+    assert answered(answer) not in EMPTY, f"answered with {answered(answer)} for {PROMPT:g} s"
     assert not answer.deliveries
     await fixture.group(consumer.group)
     end = fixture.clock.now() + 2 * PROMPT
@@ -136,7 +136,7 @@ async def group_disabled(fixture: Fixture) -> None:
 
 @case("simple.unreadable-topic", rules=("R5.1",), level=SHOULD)
 async def unreadable_topic(fixture: Fixture) -> None:
-    """A receive from a topic that may only be written is refused with FORBIDDEN."""
+    """A receive from a write-only topic is refused with FORBIDDEN."""
     topic = await fixture.target.create_topic(permission="w", queues=1)
     consumer = await fixture.consumer(topic, prime=False)
     await fixture.send(topic, "m")
@@ -147,36 +147,37 @@ async def unreadable_topic(fixture: Fixture) -> None:
 
 @case("simple.no-settings", rules=("R5.1",), level=INFORMATIONAL)
 async def no_settings(fixture: Fixture) -> None:
-    """A receive of a client that never sent settings is refused as of an unknown client, within its deadline."""
+    """A receive of a client that never sent settings is refused within its deadline."""
     topic = await fixture.topic(1)
     group = await fixture.group()
     await fixture.send(topic, "m")
     client = await fixture.client()
     answer = await client.receive(topic, group)
-    told = answer.error or code_name(answer.code)
-    fixture.note("answer", told)
-    assert told == "UNRECOGNIZED_CLIENT_TYPE", f"answered {told}"
+    code = answer.error or code_name(answer.code)
+    fixture.note("answer", code)
+    assert code == "UNRECOGNIZED_CLIENT_TYPE", f"answered with {code}"
 
 
 @case("simple.poll-flood", rules=("R5.17",), level=EXTENSION, timeout=90.0)
 async def poll_flood(fixture: Fixture) -> None:
-    """Two hundred parked polls of one group are each answered empty, refused as too many, or bring the one message."""
+    """Two hundred parked polls of one group are each answered empty, refused as too many, or return the one
+    message."""
     topic, consumer = await fixture.subscribed(1)
     polls = [fixture.background(consumer.client.receive(topic, consumer.group)) for _ in range(200)]
     await fixture.clock.sleep(1.0)
     (sent,) = await fixture.send(topic, "m")
     answers = await asyncio.gather(*polls)
-    seen = [one for answer in answers for one in answer.deliveries]
+    deliveries = [one for answer in answers for one in answer.deliveries]
     codes = {answer.error or code_name(answer.code) for answer in answers}
     fixture.note("codes", ", ".join(sorted(codes)))
-    assert codes <= EMPTY | {"TOO_MANY_REQUESTS"}, f"answered {codes}"
-    assert [one.id for one in seen] == [sent.id], f"200 polls and one message: {seen}"
-    await consumer.ack(*seen)
+    assert codes <= EMPTY | {"TOO_MANY_REQUESTS"}, f"answered with {codes}"
+    assert [one.id for one in deliveries] == [sent.id], f"200 polls and one message: {deliveries}"
+    await consumer.ack(*deliveries)
 
 
 @case("simple.resubscribe", rules=("R2.2", "R5.22"), level=SHOULD, timeout=90.0)
 async def resubscribe(fixture: Fixture) -> None:
-    """After its filter was replaced by another tag a consumer gets that tag only: the old one is not added to it."""
+    """After its filter was replaced a consumer receives the new tag only: filters are not merged."""
     topic, consumer = await fixture.subscribed(1, expression="a")
     await fixture.send(topic, "a1", tag="a")
     assert [one.text for one in await consumer.take(1)] == ["a1"]
@@ -186,14 +187,16 @@ async def resubscribe(fixture: Fixture) -> None:
     consumer.expression = "b"
     for body in ("a2", "b1", "a3", "b2"):
         await fixture.send(topic, body, tag=body[0])
-    seen = [one.text for one in await consumer.take(2)]
-    seen += [one.text for one in await fixture.deliveries_within(consumer, SHORT_POLL, sentinel={"tag": "b"})]
-    assert sorted(seen) == ["b1", "b2"]
+    texts = [one.text for one in await consumer.take(2)]
+    texts += [
+        one.text for one in await fixture.deliveries_within(consumer, SHORT_POLL, sentinel={"tag": "b"})
+    ]
+    assert sorted(texts) == ["b1", "b2"]
 
 
 @case("simple.many-topics", rules=("R5.1", "R5.13"), level=SHOULD, timeout=90.0)
 async def many_topics(fixture: Fixture) -> None:
-    """One group reads three topics in turn, and each gives all of its own messages."""
+    """One group that receives from three topics in turn gets all messages of each."""
     first = await fixture.consumer(await fixture.topic())
     consumers = [
         first,
@@ -203,7 +206,7 @@ async def many_topics(fixture: Fixture) -> None:
     for _ in range(12):
         for consumer in consumers:
             await consumer.ack(*(await consumer.receive(batch=5)).deliveries)
-        if all(len(consumer.seen) >= 20 for consumer in consumers):
+        if all(len(consumer.deliveries) >= 20 for consumer in consumers):
             break
     for consumer, mine in zip(consumers, sent, strict=True):
-        once_each(mine, consumer.seen)
+        once_each(mine, consumer.deliveries)

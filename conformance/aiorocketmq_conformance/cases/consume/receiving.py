@@ -1,4 +1,4 @@
-"""Receiving: streams, long polls, batches, and who may see a message: inventory 4.8, first half."""
+"""Receives: streams, long polls, batches, and visibility of messages: inventory 4.8, first half."""
 
 from __future__ import annotations
 
@@ -10,7 +10,13 @@ from aiorocketmq_conformance.case import case
 from aiorocketmq_conformance.consumer import LEASE, SHORT_POLL, Consumer
 from aiorocketmq_conformance.fixture import Fixture, once_each
 from aiorocketmq_conformance.probe.answers import Delivery, code_name, code_of
-from aiorocketmq_conformance.tolerances import PROMPT, QUIET_WINDOW, empty_poll, expiry, wake
+from aiorocketmq_conformance.tolerances import (
+    PROMPT,
+    QUIET_WINDOW,
+    empty_poll_window,
+    expiry_window,
+    wake_window,
+)
 
 
 def _bodies(count: int) -> list[str]:
@@ -24,28 +30,28 @@ def _bodies(count: int) -> list[str]:
     timeout=90.0,
 )
 async def receive_ack(fixture: Fixture, concurrent: tuple[bool, bool]) -> None:
-    """Messages that were received once and acked never come again; receives and acks one by one or at once ({})."""
+    """Messages that were acked are never redelivered; receives and acks one by one or in batches ({})."""
     receives_at_once, acks_at_once = concurrent
     topic, consumer = await fixture.subscribed()
     sent = await fixture.send(topic, *_bodies(20))
-    seen: list[Delivery] = []
+    deliveries: list[Delivery] = []
     end = fixture.clock.now() + 30.0
-    while len(seen) < 20 and fixture.clock.now() < end:
+    while len(deliveries) < 20 and fixture.clock.now() < end:
         asks = (consumer.receive(batch=4, invisible=10.0) for _ in range(3 if receives_at_once else 1))
         fresh = [one for answer in await asyncio.gather(*asks) for one in answer.deliveries]
-        seen += fresh
+        deliveries += fresh
         if acks_at_once:
             await asyncio.gather(*(consumer.ack(one) for one in fresh))
         else:
             for one in fresh:
                 await consumer.ack(one)
-    seen += await fixture.deliveries_within(consumer, 10.0 + QUIET_WINDOW)
-    once_each(sent, seen)
+    deliveries += await fixture.deliveries_within(consumer, 10.0 + QUIET_WINDOW)
+    once_each(sent, deliveries)
 
 
 @case("simple.stream-shape", rules=("R5.5",))
 async def stream_shape(fixture: Fixture) -> None:
-    """A receive is one status, then messages, then one delivery time stamp, then the end."""
+    """The stream of a receive is one status, messages, one delivery time stamp."""
     topic, consumer = await fixture.subscribed(1)
     await fixture.send(topic, *_bodies(3))
     full = await consumer.receive(batch=32)
@@ -87,19 +93,19 @@ async def error_shape(fixture: Fixture, wrong: tuple[str | None, str | None, flo
 
 @case("simple.empty-await", rules=("R5.17", "R5.19"), params={"5": 5.0, "10": 10.0})
 async def empty_await(fixture: Fixture, poll: float) -> None:
-    """A receive of {} s on an empty topic waits that long and is then answered as empty."""
+    """A receive with a poll time of {} s on an empty topic is answered as empty after that time."""
     _, consumer = await fixture.subscribed()
     answer = await consumer.receive(poll=poll)
     assert answer.error is None
     assert answer.code in {pb.Code.OK, pb.Code.MESSAGE_NOT_FOUND}
     assert not answer.deliveries
     fixture.note("took", round(answer.took, 3))
-    empty_poll(fixture.target, poll).check(answer.took, "an empty receive ended")
+    empty_poll_window(fixture.target, poll).check(answer.took, "an empty receive ended")
 
 
 @case("simple.await-wakes", rules=("R5.18", "R5.20"))
 async def await_wakes(fixture: Fixture) -> None:
-    """A message that arrives during a long poll ends it at once."""
+    """A message that arrives during a long poll completes it at once."""
     topic, consumer = await fixture.subscribed()
     waiting = fixture.background(consumer.receive(poll=15.0))
     await fixture.clock.sleep(3.0)
@@ -109,56 +115,61 @@ async def await_wakes(fixture: Fixture) -> None:
     assert [one.id for one in answer.deliveries] == [sent.id]
     woken = answer.deliveries[0].at - sent.acked_at
     fixture.note("woken", round(woken, 4))
-    wake(fixture.target).check(woken, "the parked poll was answered")
+    wake_window(fixture.target).check(woken, "the parked poll was answered")
     await consumer.ack(*answer.deliveries)
 
 
 @case("simple.batch-cap", rules=("R5.3",), timeout=120.0)
 async def batch_cap(fixture: Fixture) -> None:
-    """However many are asked for, no answer holds more than the advertised batch, and 300 messages come once each."""
+    """No response contains more than the advertised batch, whatever is requested, and 300 messages are delivered once
+    each."""
     topic, consumer = await fixture.subscribed(2)
     sent = await fixture.send_all(topic, _bodies(300), lanes=16)
     largest = int(fixture.number("batch.max"))
-    seen: list[Delivery] = []
-    while len(seen) < 300:
+    deliveries: list[Delivery] = []
+    while len(deliveries) < 300:
         answer = await consumer.receive(batch=50)
         assert len(answer.deliveries) <= largest, f"{len(answer.deliveries)} messages in one answer"
-        assert answer.deliveries, f"{len(seen)} of 300, then an empty answer"
-        seen += answer.deliveries
+        assert answer.deliveries, f"{len(deliveries)} of 300, then an empty answer"
+        deliveries += answer.deliveries
         await consumer.ack(*answer.deliveries)
-    once_each(sent, seen)
+    once_each(sent, deliveries)
 
 
 @case("simple.batch-exact", rules=("R5.3", "R5.15"), params={"1": 1, "5": 5, "32": 32})
-async def batch_exact(fixture: Fixture, asked: int) -> None:
-    """Of 64 waiting messages a receive of {} brings at least one and no more than that."""
+async def batch_exact(fixture: Fixture, batch: int) -> None:
+    """Of 64 available messages a receive of {} returns at least one and no more than that."""
     topic, consumer = await fixture.subscribed(1)
     await fixture.send_all(topic, _bodies(64), lanes=16)
-    answer = await consumer.receive(batch=asked)
-    assert 1 <= len(answer.deliveries) <= asked, f"{len(answer.deliveries)} messages for a batch of {asked}"
+    answer = await consumer.receive(batch=batch)
+    assert 1 <= len(answer.deliveries) <= batch, f"{len(answer.deliveries)} messages for a batch of {batch}"
     await consumer.ack(*answer.deliveries)
 
 
 @case("simple.inflight-hidden", rules=("R5.12", "R6.10"), timeout=90.0)
 async def inflight_hidden(fixture: Fixture) -> None:
-    """Messages in one consumer's hands are not delivered to the others of its group while their leases run."""
+    """Messages leased by one consumer are not delivered to others of its group until their leases expire."""
     topic = await fixture.topic(1)
     holder = await fixture.consumer(topic)
     others = [await fixture.consumer(topic, group=holder.group, prime=False) for _ in range(2)]
     sent = await fixture.send(topic, *_bodies(3))
     held = await holder.take(3, invisible=QUIET_WINDOW + 2 * PROMPT, settle=False)
-    seen = await asyncio.gather(*(other.watch(QUIET_WINDOW, settle=True) for other in others))
+    deliveries = await asyncio.gather(*(other.receive_for(QUIET_WINDOW, settle=True) for other in others))
     beside = await fixture.sentinel(others[0])
-    stolen = [one for one in [*seen[0], *seen[1], *beside] if one.id in {sent_one.id for sent_one in sent}]
+    stolen = [
+        one
+        for one in [*deliveries[0], *deliveries[1], *beside]
+        if one.id in {sent_one.id for sent_one in sent}
+    ]
     await holder.ack(*held)
     assert not stolen, f"delivered to another consumer while in flight: {stolen}"
 
 
 @case("simple.expiry-redelivers", rules=("R7.1", "R7.2"), timeout=90.0)
 async def expiry_redelivers(fixture: Fixture) -> None:
-    """A message that is not acked comes again after its lease, not before, as attempt 2 with a new handle."""
+    """A message that is not acked is redelivered after its lease, not before, as attempt 2 with a new handle."""
     topic, consumer = await fixture.subscribed()
-    # Sent a while before it is received: the lease counts from the receive, not from the store.
+    # Sent some time before it is received: the lease is counted from the receive, not from the store.
     await fixture.send(topic, "m")
     await fixture.clock.sleep(4.0)
     first = await consumer.one(invisible=10.0)
@@ -167,39 +178,39 @@ async def expiry_redelivers(fixture: Fixture) -> None:
     assert second.attempt == first.attempt + 1 == 2
     assert second.handle != first.handle
     fixture.note("after_lease", round(second.at - first.at - 10.0, 3))
-    expiry(fixture.target, 10.0).check_return(first, second)
+    expiry_window(fixture.target, 10.0).check_return(first, second)
     await consumer.ack(second)
 
 
 @case("simple.two-consumers-disjoint", rules=("R5.10", "R8.16"), timeout=120.0)
 async def two_consumers_disjoint(fixture: Fixture) -> None:
-    """Two consumers of one group share 200 messages: all of them, none to both."""
+    """Two consumers of one group receive 200 messages, each message once."""
     topic = await fixture.topic()
     one = await fixture.consumer(topic)
     two = await fixture.consumer(topic, group=one.group, prime=False)
     sent = await fixture.send_all(topic, _bodies(200), lanes=16)
-    await _share([one, two], 200)
-    once_each(sent, one.seen + two.seen)
+    await _receive_concurrently([one, two], 200)
+    once_each(sent, one.deliveries + two.deliveries)
 
 
 @case("simple.four-pollers", rules=("R5.10", "R5.13"), timeout=120.0)
 async def four_pollers(fixture: Fixture) -> None:
-    """Four concurrent receives of one consumer bring each of 100 messages once."""
+    """Four concurrent receives of one consumer return each of 100 messages once."""
     topic, consumer = await fixture.subscribed()
     sent = await fixture.send_all(topic, _bodies(100), lanes=16)
-    await _share([consumer] * 4, 100)
-    once_each(sent, consumer.seen)
+    await _receive_concurrently([consumer] * 4, 100)
+    once_each(sent, consumer.deliveries)
 
 
-async def _share(consumers: list[Consumer], count: int) -> None:
-    """Let all `consumers` receive and ack side by side until `count` came or nothing comes any more."""
+async def _receive_concurrently(consumers: list[Consumer], count: int) -> None:
+    """Let all `consumers` receive and ack concurrently until `count` messages were delivered or no more are."""
     total = 0
 
     async def drain(consumer: Consumer) -> None:
         nonlocal total
         empty = 0
         while total < count and empty < 2:
-            # Small batches, so that everybody gets a share.
+            # Small batches, so that every consumer gets some.
             answer = await consumer.receive(batch=8, poll=SHORT_POLL)
             total += len(answer.deliveries)
             empty = 0 if answer.deliveries else empty + 1
@@ -210,9 +221,9 @@ async def _share(consumers: list[Consumer], count: int) -> None:
 
 @case("simple.unknown-topic", rules=("R5.1",))
 async def unknown_topic(fixture: Fixture) -> None:
-    """A receive from a topic that does not exist is refused, brings nothing, and does not create it."""
-    known = await fixture.topic()
-    consumer = await fixture.consumer(known, prime=False)
+    """A receive from a topic that does not exist is refused, and does not create it."""
+    topic = await fixture.topic()
+    consumer = await fixture.consumer(topic, prime=False)
     nowhere = fixture.fresh("nowhere")
     answer = await consumer.client.receive(nowhere, consumer.group)
     assert answer.error is None
@@ -224,7 +235,7 @@ async def unknown_topic(fixture: Fixture) -> None:
 
 @case("simple.system-group", rules=("R10.2",))
 async def system_group(fixture: Fixture) -> None:
-    """A receive in the name of a system group is refused."""
+    """A receive with the name of a system group is refused."""
     topic, consumer = await fixture.subscribed(prime=False)
     await fixture.send(topic, "m")
     answer = await consumer.client.receive(topic, "CID_RMQ_SYS_" + fixture.fresh("group"))
@@ -235,19 +246,20 @@ async def system_group(fixture: Fixture) -> None:
 
 @case("simple.cancelled-receive", rules=("R5.7", "R7.2"), timeout=120.0)
 async def cancelled_receive(fixture: Fixture) -> None:
-    """When a receive of 32 is cancelled after its first message, the others are delivered to somebody else."""
+    """When a receive of 32 is cancelled after its first message, the others are delivered to another consumer."""
     topic, consumer = await fixture.subscribed(1)
     other = await fixture.consumer(topic, group=consumer.group, prime=False)
     sent = await fixture.send_all(topic, _bodies(32), lanes=16)
     began = fixture.clock.now()
     broken = await consumer.receive(invisible=10.0, stop_after=1)
     assert len(broken.deliveries) == 1
-    # All that the cancelled call took comes back by the end of its lease, the first message too: nobody acked it.
+    # All messages leased by the cancelled call are redelivered when their leases expire, including the first: it was
+    # not acked.
     within = 10.0 + fixture.number("revive.high") + 2 * PROMPT
-    seen: set[str] = set()
-    while len(seen) < 32 and fixture.clock.now() < began + within:
+    ids: set[str] = set()
+    while len(ids) < 32 and fixture.clock.now() < began + within:
         answer = await other.receive(poll=SHORT_POLL)
-        seen |= {one.id for one in answer.deliveries}
+        ids |= {one.id for one in answer.deliveries}
         await other.ack(*answer.deliveries)
-    lost = {one.id for one in sent} - seen
+    lost = {one.id for one in sent} - ids
     assert not lost, f"{len(lost)} of 32 lost with a cancelled receive"

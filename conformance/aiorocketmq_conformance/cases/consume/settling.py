@@ -1,4 +1,4 @@
-"""Settling what was received: acks, changes of the lease, handles: inventory 4.8, second half."""
+"""Acks, changes of the invisible duration, receipt handles: inventory 4.8, second half."""
 
 from __future__ import annotations
 
@@ -6,12 +6,12 @@ from aiorocketmq_conformance.case import case
 from aiorocketmq_conformance.consumer import LEASE, SHORT_POLL, Consumer
 from aiorocketmq_conformance.fixture import Fixture
 from aiorocketmq_conformance.probe.answers import Delivery, code_of, entry_codes
-from aiorocketmq_conformance.tolerances import PROMPT, nack
+from aiorocketmq_conformance.tolerances import PROMPT, nack_window
 
 
 @case("simple.ack-late", rules=("R6.2", "R6.5"), timeout=90.0)
 async def ack_late(fixture: Fixture) -> None:
-    """An ack after the lease is refused with INVALID_RECEIPT_HANDLE; the message comes back and can be acked."""
+    """An ack after expiry is refused with INVALID_RECEIPT_HANDLE; the message is redelivered and can be acked."""
     topic, consumer = await fixture.subscribed(1)
     await fixture.send(topic, "m")
     first = await consumer.one(invisible=10.0)
@@ -30,12 +30,12 @@ async def ack_batch(fixture: Fixture) -> None:
     """One ack request settles ten messages; its ten entries are OK, in request order, with the ids of the request."""
     topic, consumer = await fixture.subscribed(2)
     await fixture.send(topic, *(f"m{n}" for n in range(10)))
-    seen = await consumer.take(10, invisible=10.0, settle=False)
-    response = await consumer.client.ack(topic, consumer.group, *seen)
+    deliveries = await consumer.take(10, invisible=10.0, settle=False)
+    response = await consumer.client.ack(topic, consumer.group, *deliveries)
     assert code_of(response) == "OK"
     assert entry_codes(response) == ["OK"] * 10
-    assert [entry.message_id for entry in response.entries] == [one.id for one in seen]
-    assert [entry.receipt_handle for entry in response.entries] == [one.handle for one in seen]
+    assert [entry.message_id for entry in response.entries] == [one.id for one in deliveries]
+    assert [entry.receipt_handle for entry in response.entries] == [one.handle for one in deliveries]
     await fixture.expect_settled(consumer, 10.0, "acked in a batch")
 
 
@@ -59,26 +59,27 @@ async def ack_mixed(fixture: Fixture) -> None:
 
 @case("simple.ack-garbage", rules=("R6.2",), params={"text": "no handle", "empty": "", "numbers": "1 2 3"})
 async def ack_garbage(fixture: Fixture, handle: str) -> None:
-    """An ack with a handle that no server made ({}) is refused and settles nothing."""
+    """An ack with a malformed handle ({}) is refused and settles nothing."""
     topic, consumer = await fixture.subscribed(1)
     await fixture.send(topic, "m")
     held = await consumer.one(invisible=10.0)
     response = await consumer.client.ack(topic, consumer.group, (held.id, handle))
     assert "OK" not in entry_codes(response)
     assert code_of(response) != "OK"
-    await _comes_back(fixture, consumer, held)
+    await _expect_redelivery(fixture, consumer, held)
 
 
 @case("simple.ack-wrong-group", rules=("R6.3",), timeout=90.0)
 async def ack_wrong_group(fixture: Fixture) -> None:
-    """An ack in the name of another group, whatever its answer, settles nothing for the group that holds it."""
+    """An ack in the name of another group, whatever its response, settles nothing for the group that has the
+    lease."""
     topic, consumer = await fixture.subscribed(1)
     other = await fixture.consumer(topic)
     await fixture.send(topic, "m")
     held = await consumer.one(invisible=10.0)
     response = await other.client.ack(topic, other.group, held)
     fixture.note("answer", code_of(response))
-    await _comes_back(fixture, consumer, held)
+    await _expect_redelivery(fixture, consumer, held)
     assert [one.id for one in await other.take(1)] == [held.id], "lost for the group that named itself"
 
 
@@ -91,10 +92,10 @@ async def ack_wrong_topic(fixture: Fixture) -> None:
     held = await consumer.one(invisible=10.0)
     response = await consumer.client.ack(other, consumer.group, held)
     fixture.note("answer", code_of(response))
-    await _comes_back(fixture, consumer, held)
+    await _expect_redelivery(fixture, consumer, held)
 
 
-async def _comes_back(fixture: Fixture, consumer: Consumer, held: Delivery) -> None:
+async def _expect_redelivery(fixture: Fixture, consumer: Consumer, held: Delivery) -> None:
     again = await consumer.one(until=held.at + 10.0 + fixture.number("revive.high"), poll=SHORT_POLL)
     assert (again.id, again.attempt) == (held.id, 2)
     await consumer.ack(again)
@@ -102,7 +103,7 @@ async def _comes_back(fixture: Fixture, consumer: Consumer, held: Delivery) -> N
 
 @case("simple.nack-subset", rules=("R5.12", "R7.2"), timeout=120.0)
 async def nack_subset(fixture: Fixture) -> None:
-    """Of each batch the acked messages never return, and the one that was left returns as attempt 2."""
+    """Of each batch the acked messages are never redelivered, the one that was not acked is, as attempt 2."""
     topic, consumer = await fixture.subscribed(1)
     sent = await fixture.send(topic, *(f"m{n}" for n in range(20)))
     acked: set[str] = set()
@@ -113,18 +114,19 @@ async def nack_subset(fixture: Fixture) -> None:
         fresh = [one for one in answer.deliveries if one.attempt == 1]
         for one in answer.deliveries:
             assert one.id not in acked, f"acked, and delivered again: {one}"
-            assert one.attempt == (2 if one.id in left else 1), f"left once, and delivered as {one}"
+            assert one.attempt == (2 if one.id in left else 1), f"not acked once, and delivered as {one}"
         done = [one for one in answer.deliveries if one not in fresh[:1]]
         left |= {one.id for one in fresh[:1]}
         await consumer.ack(*done)
         acked |= {one.id for one in done}
-    assert acked == {one.id for one in sent}, f"{20 - len(acked)} of 20 never came back"
+    assert acked == {one.id for one in sent}, f"{20 - len(acked)} of 20 were not redelivered"
     await fixture.expect_settled(consumer, 10.0, "all acked")
 
 
 @case("simple.change-extend", rules=("R6.10",), timeout=90.0)
 async def change_extend(fixture: Fixture) -> None:
-    """A lease of 10 s changed to 20 s after 2 s ends 20 s after that call, not before, with attempt 2."""
+    """A lease of 10 s changed to 20 s after 2 s expires 20 s after that call; the message is redelivered as attempt
+    2."""
     topic, consumer = await fixture.subscribed(1)
     await fixture.send(topic, "m")
     first = await consumer.one(invisible=10.0)
@@ -134,7 +136,7 @@ async def change_extend(fixture: Fixture) -> None:
 
 @case("simple.change-shorten", rules=("R6.10",), timeout=90.0)
 async def change_shorten(fixture: Fixture) -> None:
-    """A lease of 60 s changed to 5 s ends 5 s after that call."""
+    """A lease of 60 s changed to 5 s expires 5 s after that call."""
     topic, consumer = await fixture.subscribed(1)
     await fixture.send(topic, "m")
     await _changed_to(fixture, consumer, await consumer.one(invisible=60.0), 5.0)
@@ -145,7 +147,7 @@ async def _changed_to(fixture: Fixture, consumer: Consumer, first: Delivery, sec
     response = await consumer.client.change_invisible(first, seconds)
     answered = fixture.clock.now()
     assert code_of(response) == "OK"
-    window = nack(fixture.target, seconds)
+    window = nack_window(fixture.target, seconds)
     second = await consumer.one(until=called + window.high + PROMPT, poll=20.0)
     assert (second.id, second.attempt) == (first.id, 2)
     fixture.note("after_change", round(second.at - called - seconds, 3))
@@ -156,7 +158,7 @@ async def _changed_to(fixture: Fixture, consumer: Consumer, first: Delivery, sec
 
 @case("simple.change-new-handle", rules=("R6.10", "R6.11"), timeout=90.0)
 async def change_new_handle(fixture: Fixture) -> None:
-    """A change answers with a handle of its own, and an ack with that one is final."""
+    """A change returns a new handle, and an ack with that one settles the message."""
     topic, consumer = await fixture.subscribed(1)
     await fixture.send(topic, "m")
     first = await consumer.one(invisible=LEASE)
@@ -171,11 +173,11 @@ async def change_new_handle(fixture: Fixture) -> None:
 
 @case("simple.change-expired", rules=("R6.9",), timeout=90.0)
 async def change_expired(fixture: Fixture) -> None:
-    """A lease that has ended cannot be changed: INVALID_RECEIPT_HANDLE, and the message comes back."""
+    """An expired lease cannot be changed: INVALID_RECEIPT_HANDLE, and the message is redelivered."""
     topic, consumer = await fixture.subscribed(1)
     await fixture.send(topic, "m")
     held = await consumer.one(invisible=10.0)
     await fixture.clock.sleep(held.at + 10.3 - fixture.clock.now())
     response = await consumer.client.change_invisible(held, 60.0)
     assert code_of(response) == "INVALID_RECEIPT_HANDLE"
-    await _comes_back(fixture, consumer, held)
+    await _expect_redelivery(fixture, consumer, held)

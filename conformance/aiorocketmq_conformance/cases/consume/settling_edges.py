@@ -1,39 +1,42 @@
-"""Settling at the edges: inventory 4.8, the rows about late, double and chained acks and changes."""
+"""Late, double and chained acks and changes: inventory 4.8."""
 
 from __future__ import annotations
 
 from itertools import pairwise
 
 from aiorocketmq_conformance.case import INFORMATIONAL, SHOULD, case
-from aiorocketmq_conformance.cases.shared.nack import give_back, returned
+from aiorocketmq_conformance.cases.shared.nack import nack, nack_and_wait
 from aiorocketmq_conformance.consumer import SHORT_POLL
 from aiorocketmq_conformance.fixture import Fixture
 from aiorocketmq_conformance.probe.answers import code_of
-from aiorocketmq_conformance.tolerances import PROMPT, expiry, nack
+from aiorocketmq_conformance.tolerances import PROMPT, expiry_window, nack_window
 
 
 @case("simple.expiry-x3", rules=("R7.1", "R7.2"), level=SHOULD, timeout=200.0)
 async def expiry_x3(fixture: Fixture) -> None:
-    """A message that is left three times comes as attempt 1 to 4, each after its lease, and is done when acked."""
+    """A message that is not acked three times is delivered as attempt 1 to 4, each after a lease, until it is
+    acked."""
     topic, consumer = await fixture.subscribed(1)
     await fixture.send(topic, "m")
-    window = expiry(fixture.target, 10.0)
-    seen = [await consumer.one(invisible=10.0)]
+    window = expiry_window(fixture.target, 10.0)
+    deliveries = [await consumer.one(invisible=10.0)]
     for _ in range(3):
-        seen.append(await consumer.one(invisible=10.0, poll=20.0, until=seen[-1].at + window.high + PROMPT))
-    assert [one.attempt for one in seen] == [1, 2, 3, 4]
-    for earlier, later in pairwise(seen):
-        # Counted from its arrival: the poll that brought it was parked.
+        deliveries.append(
+            await consumer.one(invisible=10.0, poll=20.0, until=deliveries[-1].at + window.high + PROMPT)
+        )
+    assert [one.attempt for one in deliveries] == [1, 2, 3, 4]
+    for earlier, later in pairwise(deliveries):
+        # Counted from its arrival: its poll was parked.
         gap = later.at - earlier.at
-        assert gap >= window.low - fixture.number("wake.high"), f"came again after {gap:.3f} s"
-        assert gap <= window.high, f"came again only after {gap:.3f} s"
-    await consumer.ack(seen[-1])
+        assert gap >= window.low - fixture.number("wake.high"), f"redelivered after {gap:.3f} s"
+        assert gap <= window.high, f"redelivered only after {gap:.3f} s"
+    await consumer.ack(deliveries[-1])
     await fixture.expect_nothing(consumer, window.high, "acked at attempt 4, and delivered again")
 
 
 @case("simple.ack-edge", rules=("R6.3", "R7.1"), level=INFORMATIONAL, timeout=150.0)
 async def ack_edge(fixture: Fixture) -> None:
-    """Of 30 messages acked around the very end of their leases each is done by that ack or comes again."""
+    """Of 30 messages acked around the expiry of their leases each is either settled or redelivered."""
     topic, consumer = await fixture.subscribed()
     sent = await fixture.send_all(topic, [f"m{n}" for n in range(30)])
     held = await consumer.take(30, invisible=10.0, settle=False)
@@ -45,7 +48,7 @@ async def ack_edge(fixture: Fixture) -> None:
         response = await consumer.client.ack(topic, consumer.group, one)
         if code_of(response.entries[0]) == "OK":
             done.add(one.id)
-    again = await consumer.watch(expiry(fixture.target, 10.0).high, settle=True)
+    again = await consumer.receive_for(expiry_window(fixture.target, 10.0).high, settle=True)
     fixture.note("acked", len(done))
     fixture.note("both", len(done & {one.id for one in again}))
     lost = {one.id for one in sent} - done - {one.id for one in again}
@@ -54,23 +57,23 @@ async def ack_edge(fixture: Fixture) -> None:
 
 @case("simple.ack-twice", rules=("R6.8", "R6.3"), level=SHOULD, timeout=90.0)
 async def ack_twice(fixture: Fixture) -> None:
-    """A second ack is OK or INVALID_RECEIPT_HANDLE, and the message does not come again."""
+    """A second ack is OK or INVALID_RECEIPT_HANDLE, and the message is not redelivered."""
     topic, consumer = await fixture.subscribed(1)
     await fixture.send(topic, "m")
     held = await consumer.one(invisible=10.0)
     await consumer.ack(held)
     response = await consumer.client.ack(topic, consumer.group, held)
-    told = code_of(response.entries[0])
-    fixture.note("second", told)
-    assert told in {"OK", "INVALID_RECEIPT_HANDLE"}, f"the second ack answered {told}"
+    code = code_of(response.entries[0])
+    fixture.note("second", code)
+    assert code in {"OK", "INVALID_RECEIPT_HANDLE"}, f"the second ack was answered with {code}"
     await fixture.expect_nothing(
-        consumer, expiry(fixture.target, 10.0).high, "acked twice, and delivered again"
+        consumer, expiry_window(fixture.target, 10.0).high, "acked twice, and delivered again"
     )
 
 
 @case("simple.ack-empty", rules=("R6.6",), level=SHOULD)
 async def ack_empty(fixture: Fixture) -> None:
-    """An ack of nothing is refused, and the next one works."""
+    """An ack without entries is refused, and the next one works."""
     topic, consumer = await fixture.subscribed(1)
     response = await consumer.client.ack(topic, consumer.group)
     fixture.note("answer", code_of(response))
@@ -82,11 +85,11 @@ async def ack_empty(fixture: Fixture) -> None:
 
 @case("simple.change-now", rules=("R6.10", "R6.16"), level=SHOULD, timeout=90.0)
 async def change_now(fixture: Fixture) -> None:
-    """A message received for 60 s and changed to 0 comes again at once, as far as the server knows at once."""
+    """A lease of 60 s changed to 0 makes the message visible at once, within the declared tolerance."""
     topic, consumer = await fixture.subscribed(1)
     await fixture.send(topic, "m")
     first = await consumer.one(invisible=60.0)
-    second, took = await returned(fixture, consumer, first, 0.0)
+    second, took = await nack_and_wait(fixture, consumer, first, 0.0)
     fixture.note("after_change", round(took, 3))
     assert second.attempt == 2
     await consumer.ack(second)
@@ -94,37 +97,38 @@ async def change_now(fixture: Fixture) -> None:
 
 @case("simple.change-old-handle", rules=("R6.12",), level=INFORMATIONAL, timeout=120.0)
 async def change_old_handle(fixture: Fixture) -> None:
-    """After a change an ack with the handle from before, not yet expired, is refused."""
+    """After a change an ack with the previous handle is refused, although it has not expired."""
     topic, consumer = await fixture.subscribed(1)
     await fixture.send(topic, "m")
     first = await consumer.one(invisible=60.0)
-    await give_back(consumer, first, 10.0)
+    await nack(consumer, first, 10.0)
     response = await consumer.client.ack(topic, consumer.group, first)
-    told = code_of(response.entries[0])
-    again = await consumer.watch(nack(fixture.target, 10.0).high, settle=True)
-    outcome = "refused" if told != "OK" else "ignored" if again else "consumed"
+    code = code_of(response.entries[0])
+    again = await consumer.receive_for(nack_window(fixture.target, 10.0).high, settle=True)
+    outcome = "refused" if code != "OK" else "ignored" if again else "consumed"
     fixture.note("outcome", outcome)
     assert outcome == "refused", f"the old handle was {outcome}"
 
 
 @case("simple.change-after-ack", rules=("R6.8",), level=INFORMATIONAL, timeout=120.0)
 async def change_after_ack(fixture: Fixture) -> None:
-    """A change of the lease of a message that was acked is refused, and the message stays done."""
+    """A change of the lease of an acked message is refused, and the message is not redelivered."""
     topic, consumer = await fixture.subscribed(1)
     await fixture.send(topic, "m")
     held = await consumer.one(invisible=60.0)
     await consumer.ack(held)
     response = await consumer.client.change_invisible(held, 10.0)
-    told = code_of(response)
-    again = await consumer.watch(nack(fixture.target, 10.0).high, settle=True)
-    outcome = "resurrected" if again else "refused" if told != "OK" else "ignored"
+    code = code_of(response)
+    again = await consumer.receive_for(nack_window(fixture.target, 10.0).high, settle=True)
+    outcome = "resurrected" if again else "refused" if code != "OK" else "ignored"
     fixture.note("outcome", outcome)
     assert outcome == "refused", f"the message was {outcome}"
 
 
 @case("simple.change-chain", rules=("R6.10", "R6.11"), level=SHOULD, timeout=120.0)
 async def change_chain(fixture: Fixture) -> None:
-    """Five changes to 10 s, 3 s apart, each with the newest handle, keep the message away until 10 s after the last."""
+    """Five changes to 10 s, 3 s apart, each with the newest handle, keep the message invisible until 10 s after the
+    last."""
     topic, consumer = await fixture.subscribed(1)
     await fixture.send(topic, "m")
     held = await consumer.one(invisible=10.0)
@@ -135,24 +139,24 @@ async def change_chain(fixture: Fixture) -> None:
         response = await consumer.client.change_invisible(held, 10.0, handle=handle)
         assert code_of(response) == "OK"
         handle = response.receipt_handle
-    window = nack(fixture.target, 10.0)
+    window = nack_window(fixture.target, 10.0)
     again = await consumer.one(until=called + window.high + PROMPT, poll=20.0)
-    window.check(again.at - called, "after the last change the message came again")
+    window.check(again.at - called, "redelivery after the last change")
     assert (again.id, again.attempt) == (held.id, 2)
     await consumer.ack(again)
-    more = await consumer.watch(SHORT_POLL + fixture.number("nack.low"))
+    more = await consumer.receive_for(SHORT_POLL + fixture.number("nack.low"))
     assert not more, f"five changes of one lease, and one more delivery: {more}"
 
 
 @case("simple.change-over-max", rules=("R6.9",), level=SHOULD, timeout=90.0)
 async def change_over_max(fixture: Fixture) -> None:
-    """A change to more than the longest lease is refused, and the old lease still holds."""
+    """A change to more than the longest lease is refused, and the old lease remains valid."""
     topic, consumer = await fixture.subscribed(1)
     await fixture.send(topic, "m")
     held = await consumer.one(invisible=10.0)
     response = await consumer.client.change_invisible(held, fixture.number("invisible.max") + 1.0)
     assert code_of(response) == "ILLEGAL_INVISIBLE_TIME"
-    window = expiry(fixture.target, 10.0)
+    window = expiry_window(fixture.target, 10.0)
     again = await consumer.one(until=held.at + window.high + PROMPT, poll=20.0)
     window.check_return(held, again)
     await consumer.ack(again)

@@ -1,45 +1,43 @@
-"""Dead letters: when a message becomes one, what it keeps, who may read it: inventory 4.12."""
+"""When a message becomes a dead letter, what it keeps, who can receive it: inventory 4.12."""
 
 from __future__ import annotations
 
 from aiorocketmq_conformance.case import INFORMATIONAL, SHOULD, case
-from aiorocketmq_conformance.cases.shared.nack import exhaust, give_back, retry_within
+from aiorocketmq_conformance.cases.shared.nack import exhaust, nack, retry_within
 from aiorocketmq_conformance.consumer import SHORT_POLL, Consumer, Sent
 from aiorocketmq_conformance.fixture import Fixture
 from aiorocketmq_conformance.probe.answers import Delivery, code_of
 from aiorocketmq_conformance.probe.telemetry import StreamEnded
-from aiorocketmq_conformance.tolerances import PROMPT, QUIET_WINDOW, expiry, wake
+from aiorocketmq_conformance.tolerances import PROMPT, QUIET_WINDOW, expiry_window, wake_window
 
 LIMITED = ("dlq",)
-# A dead letter shows an attempt above its group's limit (R7.6): only a patient group may read it.
+# A dead letter has an attempt above its group's limit (R7.6): the reading group needs a higher limit.
 PATIENT = 60
 
 
 async def _failing(fixture: Fixture, *, retries: int, ordered: bool = False) -> tuple[Consumer, str]:
-    """A consumer of a fresh topic in a group of so many retries, and the group that may read its dead letters.
-
-    The reading group is made first: a group may begin with what comes after it.
-    """
+    """A consumer of a fresh topic in a group with `retries`, and a group that can read its dead letters. The reading
+    group is created first: a group may start at the end of the topic."""
     readers = await fixture.group(max_attempts=PATIENT)
     topic = await fixture.topic(1, type="FIFO" if ordered else "NORMAL")
     return await fixture.consumer(topic, max_attempts=retries + 1, ordered=ordered), readers
 
 
 async def _reader(fixture: Fixture, failing: Consumer, readers: str) -> Consumer:
-    """A reader of a group's dead letters, whose topic must exist: asked for earlier, its absence is remembered."""
+    """Return a reader of a group's dead letters, whose topic must exist: servers cache that it does not."""
     return await fixture.consumer(f"%DLQ%{failing.group}", group=readers, prime=False)
 
 
 async def _dead(fixture: Fixture, failing: Consumer, readers: str, count: int = 1) -> list[Delivery]:
-    """Let the move happen, then read and ack so many dead letters."""
-    await failing.watch(fixture.number("nack.high") + SHORT_POLL)
+    """Wait for the move, then receive and ack `count` dead letters."""
+    await failing.receive_for(fixture.number("nack.high") + SHORT_POLL)
     reader = await _reader(fixture, failing, readers)
     return await reader.take(count, within=2 * PROMPT)
 
 
 @case("dlq.after-limit", rules=("R5.26", "R7.5"), needs=LIMITED, timeout=120.0)
 async def after_limit(fixture: Fixture) -> None:
-    """A message that failed as often as its group allows is in the group's dead-letter topic within 30 s."""
+    """A message that has used up its attempts is in the group's dead-letter topic within 30 s."""
     consumer, readers = await _failing(fixture, retries=1)
     (sent,) = await fixture.send(consumer.topic, "poison")
     await exhaust(fixture, consumer, 2)
@@ -53,7 +51,7 @@ async def after_limit(fixture: Fixture) -> None:
 
 @case("dlq.once", rules=("R5.26",), needs=LIMITED, timeout=180.0)
 async def once(fixture: Fixture) -> None:
-    """Twenty messages that always fail, worked on by two consumers, become twenty dead letters, each once."""
+    """Twenty messages that always fail, received by two consumers, become twenty dead letters, each once."""
     one, readers = await _failing(fixture, retries=1)
     two = await fixture.consumer(one.topic, group=one.group, prime=False)
     sent = await fixture.send_all(one.topic, [f"m{n}" for n in range(20)])
@@ -62,18 +60,18 @@ async def once(fixture: Fixture) -> None:
     while failures < 40 and fixture.clock.now() < end:
         for consumer in (one, two):
             for delivery in (await consumer.receive(batch=7)).deliveries:
-                await give_back(consumer, delivery)
+                await nack(consumer, delivery)
                 failures += 1
     assert failures == 40, f"{failures} deliveries of 20 messages with two attempts each"
     dead = await _dead(fixture, one, readers, 20)
     reader = await _reader(fixture, one, readers)
-    dead += await reader.watch(SHORT_POLL, settle=True)
+    dead += await reader.receive_for(SHORT_POLL, settle=True)
     assert sorted(each.id for each in dead) == sorted(each.id for each in sent)
 
 
 @case("dlq.not-before", rules=("R5.26", "R7.5"), needs=LIMITED, timeout=180.0)
 async def not_before(fixture: Fixture) -> None:
-    """With three retries the fourth delivery still comes, and succeeding then leaves no dead letter."""
+    """With three retries there is a fourth delivery, and an ack of it prevents a dead letter."""
     consumer, readers = await _failing(fixture, retries=3)
     saved, lost = await fixture.send(consumer.topic, "saved", "lost")
     attempts: dict[str, list[int]] = {saved.id: [], lost.id: []}
@@ -84,7 +82,7 @@ async def not_before(fixture: Fixture) -> None:
             if (one.id, one.attempt) == (saved.id, 4):
                 await consumer.ack(one)
             else:
-                await give_back(consumer, one)
+                await nack(consumer, one)
     assert attempts == {saved.id: [1, 2, 3, 4], lost.id: [1, 2, 3, 4]}
     (dead,) = await _dead(fixture, consumer, readers)
     assert dead.id == lost.id, "succeeded at its last attempt, and became a dead letter"
@@ -106,54 +104,54 @@ async def content(fixture: Fixture, _: None) -> None:
     """A dead letter has the id, body, tag, keys and properties of its message (the {} itself)."""
     sent, dead, _topic = await _rich_dead_letter(fixture)
     system = dead.message.system_properties
-    told = {key: dead.message.user_properties.get(key) for key in ("a", "b")}
+    properties = {key: dead.message.user_properties.get(key) for key in ("a", "b")}
     assert (dead.id, dead.body, system.tag) == (sent.id, b"the body", "t")
     assert list(system.keys) == ["k1", "k2"]
-    assert told == _RICH["properties"]
+    assert properties == _RICH["properties"]
 
 
 @case("dlq.content", rules=("R6.18",), needs=LIMITED, params={"origin": None}, timeout=120.0)
 async def content_origin(fixture: Fixture, _: None) -> None:
-    """A dead letter tells where it comes from: topic and message id (its {})."""
+    """A dead letter has the topic and message id of its origin (its {})."""
     sent, dead, topic = await _rich_dead_letter(fixture)
-    told = dead.message.system_properties.dead_letter_queue
-    assert (told.topic, told.message_id) == (topic, sent.id)
+    origin = dead.message.system_properties.dead_letter_queue
+    assert (origin.topic, origin.message_id) == (topic, sent.id)
 
 
 @case("dlq.consumable", rules=("R7.6", "R6.8"), needs=LIMITED, timeout=150.0)
 async def consumable(fixture: Fixture) -> None:
-    """A dead letter is consumed like any message: left alone it comes again, acked it does not."""
+    """A dead letter is consumed like any message: it is redelivered unless it is acked."""
     consumer, readers = await _failing(fixture, retries=0)
     (sent,) = await fixture.send(consumer.topic, "poison")
     await exhaust(fixture, consumer, 1)
-    await consumer.watch(fixture.number("nack.high") + SHORT_POLL)
+    await consumer.receive_for(fixture.number("nack.high") + SHORT_POLL)
     reader = await _reader(fixture, consumer, readers)
     first = await reader.one(invisible=10.0)
-    second = await reader.one(within=expiry(fixture.target, 10.0).high + PROMPT, poll=20.0)
+    second = await reader.one(within=expiry_window(fixture.target, 10.0).high + PROMPT, poll=20.0)
     assert (first.id, second.id) == (sent.id, sent.id)
     assert second.attempt == first.attempt + 1
-    expiry(fixture.target, 10.0).check_return(first, second)
+    expiry_window(fixture.target, 10.0).check_return(first, second)
     await reader.ack(second)
-    third = await reader.watch(fixture.number("revive.high") + SHORT_POLL)
+    third = await reader.receive_for(fixture.number("revive.high") + SHORT_POLL)
     assert not third, f"acked, and delivered again: {third}"
 
 
 @case("dlq.gone-from-source", rules=("R5.26", "R7.6"), needs=LIMITED, timeout=150.0)
 async def gone_from_source(fixture: Fixture) -> None:
-    """What became a dead letter is not delivered to its group any more."""
+    """A message that became a dead letter is not delivered to its group again."""
     consumer, readers = await _failing(fixture, retries=1)
     (sent,) = await fixture.send(consumer.topic, "poison")
     await exhaust(fixture, consumer, 2)
     (dead,) = await _dead(fixture, consumer, readers)
     assert dead.id == sent.id
     again = await fixture.deliveries_within(consumer, QUIET_WINDOW)
-    more = [one for one in consumer.seen if one.id == sent.id][2:] + again
+    more = [one for one in consumer.deliveries if one.id == sent.id][2:] + again
     assert not more, f"a dead letter, and delivered again: {more}"
 
 
 @case("dlq.per-group", rules=("R7.6", "R10.1"), needs=LIMITED, timeout=150.0)
 async def per_group(fixture: Fixture) -> None:
-    """The dead letters of one group are not those of another that took the message well, or failed by itself."""
+    """Dead letters of one group are separate from those of other groups of the topic."""
     failing, readers = await _failing(fixture, retries=0)
     fine = await fixture.consumer(failing.topic, max_attempts=1)
     also = await fixture.consumer(failing.topic, max_attempts=1)
@@ -162,13 +160,13 @@ async def per_group(fixture: Fixture) -> None:
     await exhaust(fixture, failing, 1)
     (dead,) = await _dead(fixture, failing, readers)
     assert dead.id == sent.id
-    # A second group fails too: each has a dead letter of its own, and the group without failures none.
+    # A second group fails, too: each has its own dead letter, and the group without failures none.
     others = await fixture.group(max_attempts=PATIENT)
     await exhaust(fixture, also, 1)
     (second,) = await _dead(fixture, also, others)
     assert second.id == sent.id
     reader = await _reader(fixture, failing, readers)
-    more = await reader.watch(SHORT_POLL)
+    more = await reader.receive_for(SHORT_POLL)
     assert not more, f"another group's dead letter among these: {more}"
     unused = await fixture.client()
     assert code_of(await unused.query_route(f"%DLQ%{fine.group}")) == "TOPIC_NOT_FOUND"
@@ -181,7 +179,7 @@ async def _forward(consumer: Consumer, delivery: Delivery, *, handle: str | None
 
 @case("dlq.forward-rpc", rules=("R6.17", "R6.18"), needs=LIMITED, timeout=150.0)
 async def forward_rpc(fixture: Fixture) -> None:
-    """A message in flight that is forwarded becomes a dead letter at once and is never delivered again."""
+    """A forwarded message becomes a dead letter at once and is never redelivered."""
     consumer, readers = await _failing(fixture, retries=16)
     (sent,) = await fixture.send(consumer.topic, "poison")
     held = await consumer.one(invisible=10.0)
@@ -195,20 +193,20 @@ async def forward_rpc(fixture: Fixture) -> None:
 
 @case("dlq.forward-bad-handle", rules=("R6.17", "R6.2"), level=SHOULD, needs=LIMITED, timeout=90.0)
 async def forward_bad_handle(fixture: Fixture) -> None:
-    """A forward with a handle that is none is refused, and moves nothing."""
+    """A forward with a malformed handle is refused, and moves nothing."""
     consumer, _ = await _failing(fixture, retries=16)
     await fixture.send(consumer.topic, "m")
     held = await consumer.one(invisible=60.0)
     answers = {handle: await _forward(consumer, held, handle=handle) for handle in ("no handle", "1 2 3")}
-    assert "OK" not in answers.values(), f"answered {answers}"
+    assert "OK" not in answers.values(), f"answered with {answers}"
     route = await consumer.client.query_route(f"%DLQ%{consumer.group}")
-    assert code_of(route) == "TOPIC_NOT_FOUND", "a refused forward made a dead-letter topic"
+    assert code_of(route) == "TOPIC_NOT_FOUND", "a refused forward created a dead-letter topic"
     await consumer.ack(held)
 
 
 @case("dlq.forward-twice", rules=("R6.17",), level=SHOULD, needs=LIMITED, timeout=120.0)
 async def forward_twice(fixture: Fixture) -> None:
-    """Forwarding the same delivery twice makes one dead letter."""
+    """Forwarding the same delivery twice creates one dead letter."""
     consumer, readers = await _failing(fixture, retries=16)
     (sent,) = await fixture.send(consumer.topic, "poison")
     held = await consumer.one(invisible=60.0)
@@ -216,21 +214,21 @@ async def forward_twice(fixture: Fixture) -> None:
     fixture.note("second", await _forward(consumer, held))
     reader = await _reader(fixture, consumer, readers)
     dead = await reader.take(1, within=2 * PROMPT)
-    dead += await reader.watch(SHORT_POLL, settle=True)
+    dead += await reader.receive_for(SHORT_POLL, settle=True)
     assert [one.id for one in dead] == [sent.id], f"forwarded twice: {dead}"
 
 
 @case("dlq.forward-then-ack", rules=("R6.17", "R6.3"), level=SHOULD, needs=LIMITED, timeout=90.0)
 async def forward_then_ack(fixture: Fixture) -> None:
-    """An ack after the forward is OK or INVALID_RECEIPT_HANDLE, and takes nothing back."""
+    """An ack after the forward is OK or INVALID_RECEIPT_HANDLE, and does not undo it."""
     consumer, readers = await _failing(fixture, retries=16)
     (sent,) = await fixture.send(consumer.topic, "poison")
     held = await consumer.one(invisible=60.0)
     assert await _forward(consumer, held) == "OK"
     response = await consumer.client.ack(consumer.topic, consumer.group, held)
-    told = code_of(response.entries[0])
-    fixture.note("ack", told)
-    assert told in {"OK", "INVALID_RECEIPT_HANDLE"}, f"ack answered {told}"
+    code = code_of(response.entries[0])
+    fixture.note("ack", code)
+    assert code in {"OK", "INVALID_RECEIPT_HANDLE"}, f"ack was answered with {code}"
     reader = await _reader(fixture, consumer, readers)
     (dead,) = await reader.take(1, within=2 * PROMPT)
     assert dead.id == sent.id
@@ -238,15 +236,15 @@ async def forward_then_ack(fixture: Fixture) -> None:
 
 @case("dlq.fifo-continues", rules=("R8.19",), needs=(*LIMITED, "type.fifo"), timeout=120.0)
 async def fifo_continues(fixture: Fixture) -> None:
-    """When the head of a message group is forwarded to the dead letters, a waiting poll has the next one at once."""
+    """When the head of a message group is forwarded to the dead letters, a waiting poll gets the next one at once."""
     consumer, readers = await _failing(fixture, retries=16, ordered=True)
     sent = await fixture.send(consumer.topic, "head", "next", group=fixture.fresh("mg"))
     head = await consumer.one(invisible=60.0)
     forwarded = fixture.clock.now()
     assert await _forward(consumer, head) == "OK"
     following = await consumer.one(poll=20.0)
-    assert following.id == sent[1].id, f"after the head came {following}"
-    wake(fixture.target).check(following.at - forwarded, "the next message came")
+    assert following.id == sent[1].id, f"after the head {following} was delivered"
+    wake_window(fixture.target).check(following.at - forwarded, "the next message was delivered")
     await consumer.ack(following)
     reader = await _reader(fixture, consumer, readers)
     (dead,) = await reader.take(1, within=2 * PROMPT)
@@ -255,12 +253,12 @@ async def fifo_continues(fixture: Fixture) -> None:
 
 @case("dlq.simple-consumer", rules=("R5.26", "R7.5"), needs=LIMITED, timeout=180.0)
 async def simple_consumer(fixture: Fixture) -> None:
-    """Leases that run out count like failures: after the last one the message is a dead letter."""
+    """Expired leases count as failures: after the last one the message is a dead letter."""
     consumer, readers = await _failing(fixture, retries=1)
     (sent,) = await fixture.send(consumer.topic, "never acked")
-    within = expiry(fixture.target, 10.0).high + PROMPT
-    seen = [await consumer.one(invisible=10.0, within=within, poll=20.0) for _ in range(2)]
-    assert [one.attempt for one in seen] == [1, 2]
+    within = expiry_window(fixture.target, 10.0).high + PROMPT
+    deliveries = [await consumer.one(invisible=10.0, within=within, poll=20.0) for _ in range(2)]
+    assert [one.attempt for one in deliveries] == [1, 2]
     await fixture.clock.sleep(10.0)
     (dead,) = await _dead(fixture, consumer, readers)
     assert dead.id == sent.id
@@ -268,7 +266,7 @@ async def simple_consumer(fixture: Fixture) -> None:
 
 @case("dlq.no-poll-no-move", rules=("R5.27",), level=INFORMATIONAL, needs=LIMITED, timeout=150.0)
 async def no_poll_no_move(fixture: Fixture) -> None:
-    """A spent message becomes a dead letter although nobody receives from its topic any more."""
+    """A message without attempts left becomes a dead letter although no consumer receives from its topic."""
     consumer, _ = await _failing(fixture, retries=0)
     await fixture.send(consumer.topic, "poison")
     await exhaust(fixture, consumer, 1)
@@ -280,7 +278,7 @@ async def no_poll_no_move(fixture: Fixture) -> None:
 
 
 async def _reader_after_restart(fixture: Fixture, failing: Consumer, readers: str) -> Consumer:
-    """The reader, asked for again while a separate proxy does not find the broker yet and so knows no group."""
+    """Return the reader; retried while a separate proxy does not reach the broker yet and so knows no group."""
     end = fixture.clock.now() + 6 * PROMPT
     while True:
         try:
@@ -293,16 +291,14 @@ async def _reader_after_restart(fixture: Fixture, failing: Consumer, readers: st
 
 @case("dlq.restart", rules=("R12.7",), level=SHOULD, needs=(*LIMITED, "@restart"), timeout=400.0)
 async def restart(fixture: Fixture) -> None:
-    """Dead letters outlive a restart of the broker."""
+    """Dead letters survive a restart of the broker."""
     consumer, readers = await _failing(fixture, retries=0)
     sent = await fixture.send(consumer.topic, *(f"m{n}" for n in range(5)))
     failed = await consumer.take(5, settle=False)
     for one in failed:
-        await give_back(consumer, one)
-    await consumer.watch(fixture.number("nack.high") + 2 * SHORT_POLL)
-    await fixture.clock.sleep(
-        6.0
-    )  # what is younger than a flush may be forgotten (live-broker-consumption.md 8)
+        await nack(consumer, one)
+    await consumer.receive_for(fixture.number("nack.high") + 2 * SHORT_POLL)
+    await fixture.clock.sleep(6.0)  # progress since the last flush may be lost (live-broker-consumption.md 8)
     await fixture.target.restart()
     reader = await _reader_after_restart(fixture, consumer, readers)
     dead = await reader.take(5, within=60.0)

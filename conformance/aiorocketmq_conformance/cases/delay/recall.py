@@ -1,4 +1,4 @@
-"""What taking a delayed message back promises: inventory 4.4, second half."""
+"""Recall of delayed messages: inventory 4.4, second half."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from aiorocketmq_conformance.verdicts import NotApplicable
 
 NEEDS = ("type.delay", "recall")
 AHEAD = 15.0
-"""Seconds to the delivery of what is recalled: a busy machine must not be too late with the recall."""
+"""Delay of messages to be recalled in seconds: the recall must be in time on a busy machine."""
 
 
 async def recall(client: ProbeClient, topic: str, handle: str) -> pb.RecallMessageResponse:
-    """Ask for a message back."""
+    """Recall a message."""
     request = pb.RecallMessageRequest(topic=pb.Resource(name=topic), recall_handle=handle)
     reply: pb.RecallMessageResponse = await client.unary("RecallMessage", request)
     return reply
@@ -36,49 +36,49 @@ async def handle(fixture: Fixture) -> None:
 
 @case("recall.before-due", rules=("R4.25",), level=EXTENSION, needs=NEEDS, timeout=120.0)
 async def before_due(fixture: Fixture) -> None:
-    """A message that is recalled before its time is answered with its id and never delivered; others are."""
+    """A recall before the delivery time returns the message's id; the message is never delivered, others are."""
     topic, consumer = await prepared(fixture)
     (sent,) = await later(fixture, topic, AHEAD, "recalled")
     (other,) = await later(fixture, topic, AHEAD, "kept")
     await fixture.clock.sleep(1.0)
     producer = await fixture.producer(topic)
     reply = await recall(producer, topic, sent.receipt.recall_handle)
-    assert (code_of(reply), reply.message_id) == ("OK", sent.id), f"answered {reply}"
-    once_each([other], await consumer.watch(AHEAD + 15.0, settle=True))
+    assert (code_of(reply), reply.message_id) == ("OK", sent.id), f"answered with {reply}"
+    once_each([other], await consumer.receive_for(AHEAD + 15.0, settle=True))
 
 
 @case("recall.only-target", rules=("R4.26",), level=EXTENSION, needs=NEEDS, timeout=120.0)
 async def only_target(fixture: Fixture) -> None:
-    """Of five messages of one time exactly the recalled one is missing."""
+    """Of five messages of one delivery time exactly the recalled one is not delivered."""
     topic, consumer = await prepared(fixture)
     sent = await later(fixture, topic, AHEAD, *map(str, range(5)))
     producer = await fixture.producer(topic)
     reply = await recall(producer, topic, sent[2].receipt.recall_handle)
-    assert reply.status.code == pb.Code.OK, f"answered {reply}"
-    once_each([*sent[:2], *sent[3:]], await consumer.watch(AHEAD + 10.0, settle=True))
+    assert reply.status.code == pb.Code.OK, f"answered with {reply}"
+    once_each([*sent[:2], *sent[3:]], await consumer.receive_for(AHEAD + 10.0, settle=True))
 
 
 @case("recall.after-due", rules=("R4.25",), level=EXTENSION, needs=NEEDS)
 async def after_due(fixture: Fixture) -> None:
-    """A message that was delivered already cannot be recalled; it can be acked as before."""
+    """A message that was already delivered cannot be recalled; it can still be acked."""
     topic, consumer = await prepared(fixture)
     (sent,) = await later(fixture, topic, 2.0, "m")
-    seen = await consumer.find(sent, within=3 * PROMPT)
+    delivery = await consumer.find(sent, within=3 * PROMPT)
     producer = await fixture.producer(topic)
     reply = await recall(producer, topic, sent.receipt.recall_handle)
     assert reply.status.code != pb.Code.OK
     fixture.note("answer", code_of(reply))
-    await consumer.ack(seen)
+    await consumer.ack(delivery)
 
 
 @case("recall.twice", rules=("R4.25",), level=EXTENSION, needs=NEEDS, timeout=120.0)
 async def twice(fixture: Fixture) -> None:
-    """A message that is recalled twice stays away, whatever the second answer."""
+    """A message that is recalled twice is not delivered, whatever the second response."""
     topic, consumer = await prepared(fixture)
     (sent,) = await later(fixture, topic, AHEAD, "recalled")
     producer = await fixture.producer(topic)
     reply = await recall(producer, topic, sent.receipt.recall_handle)
-    assert reply.status.code == pb.Code.OK, f"answered {reply}"
+    assert reply.status.code == pb.Code.OK, f"answered with {reply}"
     second = await recall(producer, topic, sent.receipt.recall_handle)
     fixture.note("second answer", code_of(second))
     at = {"deliver_at": fixture.clock.wall()}
@@ -93,7 +93,7 @@ async def twice(fixture: Fixture) -> None:
     params={"empty": "", "words": "no handle", "base64": "djEgYSBiIGMgZA==", "version": "djIgYSBiIDEgZA=="},
 )
 async def garbage(fixture: Fixture, text: str) -> None:
-    """A handle that is none ({}) is refused, and the server goes on."""
+    """A malformed handle ({}) is refused, and the server keeps working."""
     topic, consumer = await prepared(fixture)
     producer = await fixture.producer(topic)
     reply = await recall(producer, topic, text)
@@ -104,7 +104,7 @@ async def garbage(fixture: Fixture, text: str) -> None:
 
 @case("recall.foreign-topic", rules=("R4.25",), level=EXTENSION, needs=NEEDS)
 async def foreign_topic(fixture: Fixture) -> None:
-    """A handle that is used with another topic is refused, and its message is delivered."""
+    """A recall with a handle of another topic is refused, and the message is delivered."""
     topic, consumer = await prepared(fixture)
     other = await fixture.topic(1, type="DELAY")
     (sent,) = await later(fixture, topic, 5.0, "m")
@@ -116,7 +116,7 @@ async def foreign_topic(fixture: Fixture) -> None:
 
 @case("recall.wrong-type-topic", rules=("R4.25",), level=EXTENSION, needs=(*NEEDS, "type.check"))
 async def wrong_type_topic(fixture: Fixture) -> None:
-    """A topic that takes no delayed messages has none to recall: MESSAGE_PROPERTY_CONFLICT_WITH_TYPE."""
+    """A recall in a topic of another type is refused with MESSAGE_PROPERTY_CONFLICT_WITH_TYPE."""
     topic, _ = await prepared(fixture)
     (sent,) = await later(fixture, topic, 30.0, "m")
     normal = await fixture.topic(1)
@@ -127,7 +127,7 @@ async def wrong_type_topic(fixture: Fixture) -> None:
 
 @case("recall.race", rules=("R4.26",), level=EXTENSION, needs=NEEDS, timeout=120.0)
 async def race(fixture: Fixture) -> None:
-    """A message that is recalled in its last tenth of a second is recalled or delivered, never neither."""
+    """A message that is recalled in its last tenth of a second is either recalled or delivered."""
     topic, consumer = await prepared(fixture)
     producer = await fixture.producer(topic)
     sent = [(await later(fixture, topic, 3.0 + n * 0.3, f"m{n}"))[0] for n in range(20)]
@@ -137,15 +137,15 @@ async def race(fixture: Fixture) -> None:
         reply = await recall(producer, topic, one.receipt.recall_handle)
         if reply.status.code == pb.Code.OK:
             recalled.add(one.id)
-    seen = {one.id for one in await consumer.watch(15.0, settle=True)}
-    fixture.note("recalled and delivered", len(seen & recalled))
-    lost = {one.id for one in sent} - seen - recalled
+    ids = {one.id for one in await consumer.receive_for(15.0, settle=True)}
+    fixture.note("recalled and delivered", len(ids & recalled))
+    lost = {one.id for one in sent} - ids - recalled
     assert not lost, f"{len(lost)} of 20 were neither recalled nor delivered"
 
 
 @case("recall.restart", rules=("R4.26", "11"), level=EXTENSION, needs=(*NEEDS, "@restart"), timeout=300.0)
 async def restart(fixture: Fixture) -> None:
-    """A recalled message stays recalled over a restart."""
+    """A recall survives a restart."""
     topic, consumer = await prepared(fixture)
     (sent,) = await later(fixture, topic, AHEAD, "recalled")
     producer = await fixture.producer(topic)
@@ -157,7 +157,7 @@ async def restart(fixture: Fixture) -> None:
 
 @case("recall.disabled", rules=("R4.25",), level=SHOULD, needs=("type.delay",))
 async def disabled(fixture: Fixture) -> None:
-    """A server that recalls nothing says so, and the message is delivered."""
+    """A server without recall refuses it, and the message is delivered."""
     if fixture.target.has("recall"):
         raise NotApplicable("the target recalls messages")
     topic, consumer = await prepared(fixture)

@@ -1,4 +1,4 @@
-"""What outlives a broker that is killed, stands still, or is cut off without a word: inventory 4.19."""
+"""Brokers that are killed, paused, or cut off: inventory 4.19."""
 
 from __future__ import annotations
 
@@ -10,23 +10,22 @@ from aiorocketmq.wire import messages as pb
 
 from aiorocketmq_conformance.case import INFORMATIONAL, SHOULD, case
 from aiorocketmq_conformance.consumer import SHORT_POLL, Consumer, Sent
-from aiorocketmq_conformance.fixture import Fixture
+from aiorocketmq_conformance.fixture import Fixture, once_each
 from aiorocketmq_conformance.probe import requests
-from aiorocketmq_conformance.probe.answers import Delivery
 from aiorocketmq_conformance.probe.client import CallFailed, ProbeClient
-from aiorocketmq_conformance.probe.wire import wire_to
-from aiorocketmq_conformance.tolerances import PROMPT, QUIET_WINDOW, expiry
+from aiorocketmq_conformance.probe.relay import relay_to
+from aiorocketmq_conformance.tolerances import PROMPT, QUIET_WINDOW, expiry_window
 
 PROCESS = ("@process",)
 # The shortest lease that every server grants.
 LEASE = 10.0
 PAUSE = 20.0
-# Real seconds after which a client gives up a call that nobody answers.
+# Real seconds after which a client gives up an unanswered call.
 PATIENCE = 1.0
 
 
 class _Pump:
-    """Sends without a break until the broker is gone."""
+    """Sends continuously until the broker is unavailable."""
 
     def __init__(self, fixture: Fixture, topic: str) -> None:
         self._fixture = fixture
@@ -43,12 +42,13 @@ class _Pump:
                     self._enough.set()
 
     async def warm(self) -> None:
-        """Return when it has sent fifty."""
+        """Wait until it has sent fifty."""
         await self._enough.wait()
 
 
 async def _killed_under_load(fixture: Fixture) -> tuple[set[str], set[str], set[str]]:
-    """Kill the broker in the middle of sends: what was acknowledged, what of it was done, what came afterwards."""
+    """Kill the broker during sends; return what it acknowledged, what of it was acked, what it delivered
+    afterwards."""
     before = await fixture.consumer(await fixture.topic())
     early = await fixture.send_all(before.topic, [f"e{n}" for n in range(20)])
     done = {one.id for one in await before.take(20)}
@@ -61,7 +61,7 @@ async def _killed_under_load(fixture: Fixture) -> tuple[set[str], set[str], set[
     sent = {one.id for one in [*early, *pump.acknowledged]}
     after = await _return(fixture, before)
     came: set[str] = set()
-    end = fixture.clock.now() + expiry(fixture.target, LEASE).high + 4 * PROMPT
+    end = fixture.clock.now() + expiry_window(fixture.target, LEASE).high + 4 * PROMPT
     while fixture.clock.now() < end and not sent - done <= came:
         answer = await after.receive(poll=SHORT_POLL, invisible=LEASE)
         await after.ack(*answer.deliveries)
@@ -72,7 +72,8 @@ async def _killed_under_load(fixture: Fixture) -> tuple[set[str], set[str], set[
 
 
 async def _return(fixture: Fixture, before: Consumer) -> Consumer:
-    """A new consumer of the group; connections of before may need a moment to see that the broker is back."""
+    """Return a new consumer of the group; existing connections may need a moment until the broker is available
+    again."""
     while True:
         try:
             return await fixture.consumer(before.topic, group=before.group, prime=False)
@@ -82,7 +83,7 @@ async def _return(fixture: Fixture, before: Consumer) -> Consumer:
 
 @case("fault.broker-kill", rules=("R10.4", "R12.7"), level=SHOULD, needs=PROCESS, timeout=500.0)
 async def broker_kill(fixture: Fixture) -> None:
-    """A broker whose process is killed in the middle of sends has lost nothing that it acknowledged."""
+    """A broker that is killed during sends loses no acknowledged message."""
     sent, done, came = await _killed_under_load(fixture)
     fixture.note("acknowledged", len(sent))
     lost = sent - done - came
@@ -91,7 +92,7 @@ async def broker_kill(fixture: Fixture) -> None:
 
 @case("fault.broker-kill-async", rules=("R10.4", "R12.7"), level=INFORMATIONAL, needs=PROCESS, timeout=500.0)
 async def broker_kill_async(fixture: Fixture) -> None:
-    """How much a killed process has forgotten that it had confirmed, sends and acks alike, is recorded."""
+    """How many confirmed sends and acks a killed broker has lost is recorded."""
     sent, done, came = await _killed_under_load(fixture)
     fixture.note("sends lost", len(sent - done - came))
     fixture.note("acks forgotten", len(done & came))
@@ -101,7 +102,7 @@ async def broker_kill_async(fixture: Fixture) -> None:
     "fault.broker-pause", rules=("R7.1", "R4.19"), level=SHOULD, needs=(*PROCESS, "type.delay"), timeout=300.0
 )
 async def broker_pause(fixture: Fixture) -> None:
-    """After a broker stood still what was due is late and never early, and what is still held goes to nobody else."""
+    """After a pause of the broker delayed messages are late and never early, and leased ones are not redelivered."""
     plain, delayed = await fixture.topic(1), await fixture.topic(1, type="DELAY")
     holder, waiting = await fixture.consumer(plain), await fixture.consumer(delayed)
     await fixture.send(plain, *(f"m{n}" for n in range(4)))
@@ -112,18 +113,18 @@ async def broker_pause(fixture: Fixture) -> None:
     (later,) = await fixture.send(delayed, "later", deliver_at=wall + 2 * PAUSE)
     await fixture.target.process.pause(PAUSE)
     other = await _return(fixture, holder)
-    window = expiry(fixture.target, LEASE)
-    seen = await other.take(3, within=window.high + PROMPT)
+    window = expiry_window(fixture.target, LEASE)
+    deliveries = await other.take(3, within=window.high + PROMPT)
     first = {one.id: one for one in held}
-    assert {one.id for one in seen} == set(first), "of four held messages three had leases that ended"
-    for one in seen:
-        assert one.at - first[one.id].asked_at >= window.low, f"{one} came back early"
+    assert {one.id for one in deliveries} == set(first), "of four held messages three had leases that ended"
+    for one in deliveries:
+        assert one.at - first[one.id].asked_at >= window.low, f"{one} was redelivered early"
         assert one.attempt == 2
     for sent in (within, later):
         came = await waiting.find(sent, within=2 * PAUSE + fixture.number("delay.high") + PROMPT)
         due = sent.message.system_properties.delivery_timestamp.seconds
         early = due - (sent.wall + came.at - sent.at)
-        assert early <= fixture.number("early"), f"{came.text} came {early:.2f} s early"
+        assert early <= fixture.number("early"), f"{came.text} was {early:.2f} s early"
         await waiting.ack(came)
     await holder.ack(kept)
     await fixture.expect_nothing(other, SHORT_POLL)
@@ -131,37 +132,37 @@ async def broker_pause(fixture: Fixture) -> None:
 
 @case("fault.pause-over-expiry", rules=("R7.1",), level=SHOULD, needs=PROCESS, timeout=300.0)
 async def pause_over_expiry(fixture: Fixture) -> None:
-    """Leases that ended while the broker stood still, three times over, bring each message back once."""
+    """Messages whose leases expired during a pause of the broker of three lease lengths are redelivered once."""
     holder = await fixture.consumer(await fixture.topic(1))
     await fixture.send(holder.topic, *(f"m{n}" for n in range(4)))
     held = await holder.take(4, invisible=LEASE, settle=False)
     await fixture.target.process.pause(3 * LEASE + 5.0)
     other = await _return(fixture, holder)
-    seen = await other.take(
-        4, within=expiry(fixture.target, LEASE).high + PROMPT, invisible=60.0, settle=False
+    deliveries = await other.take(
+        4, within=expiry_window(fixture.target, LEASE).high + PROMPT, invisible=60.0, settle=False
     )
-    seen += await other.watch(QUIET_WINDOW, invisible=60.0)
-    assert sorted(one.id for one in seen) == sorted(one.id for one in held), "not each once"
-    assert {one.attempt for one in seen} == {2}, f"attempts {sorted(one.attempt for one in seen)}"
-    await other.ack(*seen)
+    deliveries += await other.receive_for(QUIET_WINDOW, invisible=60.0)
+    assert sorted(one.id for one in deliveries) == sorted(one.id for one in held), "not each once"
+    assert {one.attempt for one in deliveries} == {2}, f"attempts {sorted(one.attempt for one in deliveries)}"
+    await other.ack(*deliveries)
     await fixture.expect_nothing(other, SHORT_POLL)
 
 
-async def _gives_up(call: asyncio.Future[object] | asyncio.Task[object]) -> None:
-    """AssertionError unless nobody answers."""
+async def _expect_no_response(call: asyncio.Future[object] | asyncio.Task[object]) -> None:
+    """Assert that the call is not answered."""
     try:
         await call
     except CallFailed as failed:
         assert failed.code == "DEADLINE_EXCEEDED", f"ended with {failed.code}"  # noqa: PT017  any other end is wrong
         return
-    raise AssertionError("answered over a wire that was cut")
+    raise AssertionError("answered over a relay that was cut")
 
 
 @case("fault.half-open", rules=("R2.15", "R5.7", "R7.1"), level=SHOULD, timeout=200.0)
 async def half_open(fixture: Fixture) -> None:
-    """Clients whose connection died without a word come back with their own ids, and nothing of theirs is lost."""
+    """Clients whose connections died silently reconnect with the same ids, and lose nothing."""
     clean = await fixture.consumer(await fixture.topic(1))
-    endpoint, wire = await fixture.stack.enter_async_context(wire_to(fixture.target.endpoint))
+    endpoint, relay = await fixture.stack.enter_async_context(relay_to(fixture.target.endpoint))
     producer = await fixture.client(endpoint=endpoint)
     await producer.present(requests.producer_settings(clean.topic))
     reader = await _reader(await fixture.client(endpoint=endpoint), clean)
@@ -169,11 +170,11 @@ async def half_open(fixture: Fixture) -> None:
     held = await reader.take(2, invisible=LEASE, settle=False)
     polling = fixture.background(reader.receive(poll=20.0, invisible=LEASE))
     await fixture.clock.sleep(1.0)
-    wire.cut()
+    relay.cut()
     cut_at = fixture.clock.now()
-    # The broker cannot know that this poll is dead.
+    # The broker cannot detect that this poll is dead.
     sent += await fixture.send(clean.topic, "into the void")
-    await _gives_up(
+    await _expect_no_response(
         asyncio.ensure_future(producer.send(_message(fixture, clean, "unknown"), timeout=PATIENCE))
     )
     polling.cancel()
@@ -186,14 +187,16 @@ async def half_open(fixture: Fixture) -> None:
     sent.append(await fixture.send_message(_message(fixture, clean, "after"), again))
     back = ProbeClient(fixture.target.endpoint, reader.client.client_id, fixture.clock)
     fixture.stack.push_async_callback(back.close)
-    heir = await _reader(back, clean)
-    seen = await heir.take(len(sent), within=expiry(fixture.target, LEASE).high + 2 * PROMPT)
-    seen += await fixture.deliveries_within(clean, SHORT_POLL)
+    successor = await _reader(back, clean)
+    deliveries = await successor.take(
+        len(sent), within=expiry_window(fixture.target, LEASE).high + 2 * PROMPT
+    )
+    deliveries += await fixture.deliveries_within(clean, SHORT_POLL)
     fixture.note("recovered after", round(fixture.clock.now() - cut_at, 1))
-    _each_once(sent, seen)
-    ended = expiry(fixture.target, LEASE)
+    once_each(sent, deliveries)
+    ended = expiry_window(fixture.target, LEASE)
     for one in held:
-        ended.check_return(one, next(each for each in seen if each.id == one.id))
+        ended.check_return(one, next(each for each in deliveries if each.id == one.id))
 
 
 def _message(fixture: Fixture, consumer: Consumer, body: str) -> pb.Message:
@@ -203,8 +206,3 @@ def _message(fixture: Fixture, consumer: Consumer, body: str) -> pb.Message:
 async def _reader(client: ProbeClient, like: Consumer) -> Consumer:
     await client.present(requests.consumer_settings(like.group, {like.topic: "*"}, like.kind))
     return Consumer(client, like.topic, like.group, "*", like.kind)
-
-
-def _each_once(sent: list[Sent], seen: list[Delivery]) -> None:
-    got = sorted(one.id for one in seen)
-    assert got == sorted(one.id for one in sent), f"{len(got)} deliveries of {len(sent)} messages"

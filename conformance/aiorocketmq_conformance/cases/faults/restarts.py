@@ -1,4 +1,4 @@
-"""What outlives a restart of the broker and lost answers: the `@restart` and `@net` rows of the inventory."""
+"""Restarts of the broker and lost responses: the `@restart` and `@net` rows of the inventory."""
 
 from __future__ import annotations
 
@@ -10,17 +10,17 @@ from aiorocketmq_conformance.fixture import Fixture
 from aiorocketmq_conformance.probe import requests
 from aiorocketmq_conformance.probe.answers import entry_codes
 from aiorocketmq_conformance.probe.client import CallFailed
-from aiorocketmq_conformance.probe.proxy import Meddling, meddling_proxy
-from aiorocketmq_conformance.tolerances import PROMPT, expiry
+from aiorocketmq_conformance.probe.proxy import ProxyFaults, faulty_proxy
+from aiorocketmq_conformance.tolerances import PROMPT, expiry_window
 from aiorocketmq_conformance.verdicts import Inconclusive
 
 RESTART = ("@restart",)
-# Servers flush progress every few seconds: what is younger may be forgotten (live-broker-consumption.md 8).
+# Servers flush progress every few seconds: later changes may be lost (live-broker-consumption.md 8).
 FLUSH = 6.0
 
 
 async def _successor(fixture: Fixture, before: Consumer) -> Consumer:
-    """A new client of the same group, as after a restart nobody is known any more (R12.7)."""
+    """Return a new client of the same group: after a restart the server knows no clients (R12.7)."""
     return await fixture.consumer(before.topic, group=before.group, prime=False)
 
 
@@ -33,38 +33,38 @@ async def durable_restart(fixture: Fixture) -> None:
     await fixture.clock.sleep(FLUSH)
     await fixture.target.restart()
     after = await _successor(fixture, before)
-    seen = await after.take(100, within=60.0)
-    assert {one.id for one in seen} == {one.id for one in sent}
+    deliveries = await after.take(100, within=60.0)
+    assert {one.id for one in deliveries} == {one.id for one in sent}
 
 
 @case("simple.inflight-survives-restart", rules=("R7.1", "R12.7"), needs=RESTART, timeout=400.0)
 async def inflight_survives_restart(fixture: Fixture) -> None:
-    """What was in flight over a restart can still be acked, or comes back after its lease, and is never lost."""
+    """Messages in flight during a restart can still be acked, or are redelivered after their leases."""
     lease = 30.0 + fixture.number("restart.high")
     topic = await fixture.topic(1)
     before = await fixture.consumer(topic)
     await fixture.send(topic, *(f"m{n}" for n in range(5)))
     held = await before.take(5, invisible=lease, settle=False)
-    before.seen.clear()
+    before.deliveries.clear()
     await fixture.clock.sleep(FLUSH)
     await fixture.target.restart()
     after = await _successor(fixture, before)
     if fixture.clock.now() > held[0].at + lease:
         raise Inconclusive(f"the restart took longer than the lease of {lease:g} s")
-    # The handles are the same; the client that held them is gone with its proxy.
+    # The handles are still valid; the client that received them is disconnected.
     acked = await after.client.ack(topic, after.group, *held[:2])
     assert entry_codes(acked) == ["OK", "OK"]
-    window = expiry(fixture.target, lease)
-    seen = await after.watch(held[0].at + window.high + PROMPT - fixture.clock.now(), settle=True)
-    assert sorted(one.text for one in seen) == sorted(one.text for one in held[2:])
-    for one in seen:
+    window = expiry_window(fixture.target, lease)
+    deliveries = await after.receive_for(held[0].at + window.high + PROMPT - fixture.clock.now(), settle=True)
+    assert sorted(one.text for one in deliveries) == sorted(one.text for one in held[2:])
+    for one in deliveries:
         window.check_return(held[0], one)
         assert one.attempt == 2
 
 
 @case("fifo.restart-keeps-order", rules=("R8.20",), needs=(*RESTART, "type.fifo"), timeout=400.0)
 async def restart_keeps_order(fixture: Fixture) -> None:
-    """An ordered group goes on after a restart where it had stopped, in order."""
+    """An ordered group continues in order after a restart."""
     topic = await fixture.topic(4, type="FIFO")
     before = await fixture.consumer(topic, ordered=True)
     sent = await fixture.send(topic, *map(str, range(50)), group=fixture.fresh("mg"))
@@ -73,8 +73,8 @@ async def restart_keeps_order(fixture: Fixture) -> None:
     await fixture.clock.sleep(FLUSH)
     await fixture.target.restart()
     after = await _successor(fixture, before)
-    seen = [(await after.take(1, batch=1))[0] for _ in range(30)]
-    assert [one.id for one in seen] == [one.id for one in sent[20:]]
+    deliveries = [(await after.take(1, batch=1))[0] for _ in range(30)]
+    assert [one.id for one in deliveries] == [one.id for one in sent[20:]]
 
 
 @case(
@@ -85,7 +85,7 @@ async def restart_keeps_order(fixture: Fixture) -> None:
     timeout=400.0,
 )
 async def downtime_over_due(fixture: Fixture) -> None:
-    """A message that became due while the broker was down comes promptly after its start, once."""
+    """A message that became due while the broker was down is delivered promptly after its start, once."""
     topic = await fixture.topic(1, type="DELAY")
     before = await fixture.consumer(topic)
     (sent,) = await fixture.send(topic, "m", deliver_at=fixture.clock.wall() + 2 * FLUSH)
@@ -93,18 +93,19 @@ async def downtime_over_due(fixture: Fixture) -> None:
     await fixture.target.process.down(2 * FLUSH)
     started = fixture.clock.now()
     after = await _successor(fixture, before)
-    seen = await after.find(sent, within=fixture.number("delay.high") + 2 * PROMPT)
-    fixture.note("came after the start", round(seen.at - started, 1))
-    assert seen.at >= sent.at + 2 * FLUSH - fixture.number("early"), "came before its time"
-    await after.ack(seen)
+    delivery = await after.find(sent, within=fixture.number("delay.high") + 2 * PROMPT)
+    fixture.note("delivered after the start", round(delivery.at - started, 1))
+    assert delivery.at >= sent.at + 2 * FLUSH - fixture.number("early"), "delivered before its time"
+    await after.ack(delivery)
     await fixture.expect_nothing(after, PROMPT, sentinel={"deliver_at": fixture.clock.wall()})
 
 
 @case("send.deadline-unknown", rules=("R4.12",), timeout=120.0)
 async def deadline_unknown(fixture: Fixture) -> None:
-    """Sends whose answers are lost are each delivered or not; nothing acknowledged is lost, nothing is made up."""
+    """Sends whose responses are lost are delivered at most once each; no acknowledged message is lost, no other one
+    appears."""
     topic, consumer = await fixture.subscribed()
-    proxy = meddling_proxy(fixture.target.endpoint, Meddling(unanswered=frozenset({"SendMessage"})))
+    proxy = faulty_proxy(fixture.target.endpoint, ProxyFaults(unanswered=frozenset({"SendMessage"})))
     endpoint = await fixture.stack.enter_async_context(proxy)
     producer = await fixture.client(endpoint=endpoint)
     await producer.present(requests.producer_settings(topic))
@@ -116,8 +117,8 @@ async def deadline_unknown(fixture: Fixture) -> None:
         *(producer.send(each, timeout=2.0) for each in messages), return_exceptions=True
     )
     codes = {end.code if isinstance(end, CallFailed) else repr(end) for end in ends}
-    assert codes == {"DEADLINE_EXCEEDED"}, f"answers that were to be lost came: {codes}"
-    seen = await fixture.deliveries_within(consumer, PROMPT)
-    assert acked <= {one.id for one in seen}
-    assert {one.id for one in seen} <= attempted
-    fixture.note("stored_unknown", len(seen) - len(acked))
+    assert codes == {"DEADLINE_EXCEEDED"}, f"responses arrived that should be lost: {codes}"
+    deliveries = await fixture.deliveries_within(consumer, PROMPT)
+    assert acked <= {one.id for one in deliveries}
+    assert {one.id for one in deliveries} <= attempted
+    fixture.note("stored_unknown", len(deliveries) - len(acked))

@@ -1,4 +1,4 @@
-"""Filters of pulls over remoting: named in the pull, or taken from what the group's members subscribe to."""
+"""Filters of pulls over remoting: named in the pull, or taken from the subscriptions of the group's members."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from aiorocketmq_conformance.case import EXTENSION, case
 from aiorocketmq_conformance.cases.shared.queues import REMOTING, RemotingReader, over_remoting
 from aiorocketmq_conformance.fixture import Fixture
 from aiorocketmq_conformance.probe.remoting import EVERYTHING
-from aiorocketmq_conformance.probe.remoting_answers import told
+from aiorocketmq_conformance.probe.remoting_answers import response_text
 
 LIVE = ("live-broker-remoting.md 4",)
 HEARTBEATS = ("remoting-protocol.md 6.2", "live-broker-remoting.md 4")
 TAGS = ("A", "B", None, "Aa", "BB", "A")
-"""Of the messages of every case, whose property `n` is their offset; the hashes of Aa and BB are the same."""
+"""Tags of the messages of every case, whose property `n` is their offset; the hashes of Aa and BB are equal."""
 ALL = (0, 1, 2, 3, 4, 5)
 
 
@@ -24,15 +24,18 @@ async def _reader(fixture: Fixture) -> RemotingReader:
     reader = await over_remoting(fixture)
     for place, tag in enumerate(TAGS):
         await reader.send_one(f"m{place}", tag, {"n": str(place)})
-    await reader.shown(len(TAGS))
+    await reader.wait_visible(len(TAGS))
     return reader
 
 
-async def _offsets(reader: RemotingReader, wanted: FilterText | None) -> tuple[int, ...]:
-    """The offsets of the messages of one pull; AssertionError unless its next offset is behind the last of them."""
-    answer = await reader.probe.pull(reader.topic, reader.group, 0, wanted=wanted)
+async def _offsets(reader: RemotingReader, filter_text: FilterText | None) -> tuple[int, ...]:
+    """Return the offsets of the messages of one pull; AssertionError unless its next offset is after the last of
+    them."""
+    answer = await reader.probe.pull(reader.topic, reader.group, 0, filter_text=filter_text)
     expected = ResponseCode.SUCCESS if answer.records else ResponseCode.PULL_RETRY_IMMEDIATELY
-    assert answer.code == expected, f"a pull that brings {len(answer.records)} answered {answer.name}"
+    assert answer.code == expected, (
+        f"a pull of {len(answer.records)} messages was answered with {answer.name}"
+    )
     last = answer.records[-1].queue_offset if answer.records else len(TAGS) - 1
     assert answer.next_offset is not None
     assert last < answer.next_offset <= len(TAGS)
@@ -55,16 +58,16 @@ async def _offsets(reader: RemotingReader, wanted: FilterText | None) -> tuple[i
         "none": ("Z", {()}),
         "star": ("*", {ALL}),
         "empty": ("", {ALL}),
-        # Servers compare hashes and leave the rest to clients.
+        # Servers compare hashes only; clients compare tags.
         "same-hash": ("Aa", {(3,), (3, 4)}),
     },
 )
 async def filter_tags(fixture: Fixture, row: tuple[str, set[tuple[int, ...]]]) -> None:
-    """A pull with tags ({}) brings the messages that have one of them, maybe others of the same hash, no others."""
+    """A pull with tags ({}) returns the messages with one of them, possibly others of the same hash, no others."""
     expression, allowed = row
     reader = await _reader(fixture)
-    found = await _offsets(reader, FilterText(expression))
-    assert found in allowed, f"it brings the messages {found}"
+    offsets = await _offsets(reader, FilterText(expression))
+    assert offsets in allowed, f"pulled the messages {offsets}"
 
 
 @case(
@@ -82,11 +85,11 @@ async def filter_tags(fixture: Fixture, row: tuple[str, set[tuple[int, ...]]]) -
     },
 )
 async def filter_sql(fixture: Fixture, row: tuple[str, tuple[int, ...]]) -> None:
-    """A pull with an SQL expression ({}) brings what it selects; one that cannot be compiled selects everything."""
+    """A pull with an SQL expression ({}) returns what it selects; one that cannot be compiled selects everything."""
     expression, expected = row
     reader = await _reader(fixture)
-    found = await _offsets(reader, FilterText(expression, is_sql=True))
-    assert found == expected, f"it brings the messages {found}"
+    offsets = await _offsets(reader, FilterText(expression, is_sql=True))
+    assert offsets == expected, f"pulled the messages {offsets}"
 
 
 @case(
@@ -104,12 +107,12 @@ async def filter_check(fixture: Fixture, row: tuple[str, ResponseCode]) -> None:
     expression, code = row
     reader = await over_remoting(fixture)
     answer = await reader.probe.check(reader.group, reader.topic, FilterText(expression, is_sql=True))
-    assert answer.code == code, f"it is answered {told(answer)}"
+    assert answer.code == code, f"answered with {response_text(answer)}"
 
 
 @case("pull.filter-held", rules=LIVE, level=EXTENSION, needs=REMOTING)
 async def filter_held(fixture: Fixture) -> None:
-    """A waiting pull of one tag brings its message, whatever was sent before, and continues behind it."""
+    """A waiting pull of one tag returns its message, whatever was sent before, and the offset after it."""
     reader = await over_remoting(fixture)
     waiting = asyncio.create_task(reader.pull(0, poll=15.0, tag="A"))
     await fixture.clock.sleep(1.0)
@@ -131,47 +134,47 @@ async def filter_held(fixture: Fixture) -> None:
 async def declared_filter(fixture: Fixture) -> None:
     """A pull without a filter is filtered by the tags that the group's members subscribe to."""
     reader = await _reader(fixture)
-    await reader.probe.join(reader.group, reader.topic, wanted=FilterText("A || B"))
+    await reader.probe.join(reader.group, reader.topic, filter_text=FilterText("A || B"))
     assert await _offsets(reader, None) == (0, 1, 5)
-    known = await reader.probe.connected(reader.group, reader.topic)
-    assert known.subscriptions == {reader.topic: "A || B"}
+    connections = await reader.probe.connected(reader.group, reader.topic)
+    assert connections.subscriptions == {reader.topic: "A || B"}
 
 
 @case("pull.declared-sql", rules=HEARTBEATS, level=EXTENSION, needs=(*REMOTING, "filter.sql"))
 async def declared_sql(fixture: Fixture) -> None:
     """A pull without a filter is filtered by the SQL expression that the group's members subscribe with."""
     reader = await _reader(fixture)
-    await reader.probe.join(reader.group, reader.topic, wanted=FilterText("n > 3", is_sql=True))
+    await reader.probe.join(reader.group, reader.topic, filter_text=FilterText("n > 3", is_sql=True))
     assert await _offsets(reader, None) == (4, 5)
 
 
 @case("pull.declared-newer", rules=HEARTBEATS, level=EXTENSION, needs=REMOTING)
 async def declared_newer(fixture: Fixture) -> None:
-    """Of two subscriptions to a topic the newer one counts, whichever heartbeat comes last."""
+    """Of two subscriptions to a topic the newer version counts, whichever heartbeat arrives last."""
     reader, other = await _reader(fixture), fixture.member()
-    version = await reader.probe.join(reader.group, reader.topic, wanted=FilterText("A"))
+    version = await reader.probe.join(reader.group, reader.topic, filter_text=FilterText("A"))
     assert await _offsets(reader, None) == (0, 5)
-    await other.join(reader.group, reader.topic, wanted=FilterText("B"))
+    await other.join(reader.group, reader.topic, filter_text=FilterText("B"))
     assert await _offsets(reader, None) == (1,)
-    await reader.probe.join(reader.group, reader.topic, wanted=FilterText("A"), version=version)
+    await reader.probe.join(reader.group, reader.topic, filter_text=FilterText("A"), version=version)
     assert await _offsets(reader, None) == (1,)
 
 
 @case("pull.declared-per-group", rules=HEARTBEATS, level=EXTENSION, needs=REMOTING)
 async def declared_per_group(fixture: Fixture) -> None:
-    """What the members of one group subscribe to is no filter of another group."""
+    """Subscriptions of one group do not filter another group."""
     reader = await _reader(fixture)
     other = await over_remoting(fixture, topic=reader.topic)
-    await reader.probe.join(reader.group, reader.topic, wanted=FilterText("A"))
-    await other.probe.join(other.group, other.topic, wanted=FilterText("B"))
+    await reader.probe.join(reader.group, reader.topic, filter_text=FilterText("A"))
+    await other.probe.join(other.group, other.topic, filter_text=FilterText("B"))
     assert (await _offsets(reader, None), await _offsets(other, None)) == ((0, 5), (1,))
 
 
 @case("pull.declared-inline", rules=HEARTBEATS, level=EXTENSION, needs=REMOTING)
 async def declared_inline(fixture: Fixture) -> None:
-    """A filter that a pull names counts for it, not the one that the group's members subscribe to."""
+    """A filter named in a pull takes precedence over the subscriptions of the group's members."""
     reader = await _reader(fixture)
-    await reader.probe.join(reader.group, reader.topic, wanted=FilterText("A"))
+    await reader.probe.join(reader.group, reader.topic, filter_text=FilterText("A"))
     assert await _offsets(reader, FilterText("B")) == (1,)
     assert await _offsets(reader, EVERYTHING) == ALL
 
@@ -186,7 +189,7 @@ async def declared_inline(fixture: Fixture) -> None:
 async def declared_unknown(fixture: Fixture, unknown: str) -> None:
     """A pull without a filter is refused if the group's members have no subscription for it ({})."""
     reader = await _reader(fixture)
-    asked = 0
+    version = 0
     if unknown == "dropped":
         await reader.probe.join(reader.group, reader.topic)
         assert await _offsets(reader, None) == ALL
@@ -194,8 +197,8 @@ async def declared_unknown(fixture: Fixture, unknown: str) -> None:
         beside = await fixture.topic(1)
         await reader.probe.join(reader.group, reader.topic, subscribed=[beside])
     if unknown == "version":
-        asked = 1 + await reader.probe.join(reader.group, reader.topic)
-    answer = await reader.probe.pull(reader.topic, reader.group, 0, wanted=None, version=asked)
+        version = 1 + await reader.probe.join(reader.group, reader.topic)
+    answer = await reader.probe.pull(reader.topic, reader.group, 0, filter_text=None, version=version)
     code = (
         ResponseCode.SUBSCRIPTION_NOT_LATEST if unknown == "version" else ResponseCode.SUBSCRIPTION_NOT_EXIST
     )

@@ -1,7 +1,7 @@
-"""Filters: tags and SQL92, inventory 4.14.
+"""Tag and SQL92 filters of receives, inventory 4.14.
 
-Everything goes through one queue and is closed by a sentinel that the filter accepts: when it has come, all before
-it was read and judged, so no case has to wait to see that nothing comes.
+Everything is sent to one queue and closed by a sentinel that the filter accepts: when it is delivered, all messages
+before it were filtered, so no case has to wait for a quiet window.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from aiorocketmq_conformance.verdicts import NotApplicable
 
 SQL = ("filter.sql",)
 LAST = {"last": "yes"}
-"""Properties of a sentinel behind an SQL filter."""
+"""Properties of a sentinel that passes an SQL filter."""
 
 
 def sql(text: str) -> pb.FilterExpression:
@@ -30,7 +30,7 @@ def sql(text: str) -> pb.FilterExpression:
 
 
 async def _sent(fixture: Fixture, topic: str, *tags: str | None) -> list[Sent]:
-    """One message for each tag, all of the same body as their tag."""
+    """Return one message for each tag, with its tag as body."""
     return list(
         await asyncio.gather(
             *(fixture.send_message(_message(fixture, topic, tag or "untagged", tag=tag)) for tag in tags)
@@ -43,7 +43,7 @@ def _message(fixture: Fixture, topic: str, body: str, **fields: object) -> pb.Me
 
 
 async def _tags_found(fixture: Fixture, expression: str, sentinel: str, *tags: str | None) -> list[str]:
-    """The bodies that a tag expression lets through, of messages with the given tags."""
+    """Return the bodies of those messages with the given tags that a tag expression accepts."""
     topic, consumer = await fixture.subscribed(1, expression=expression)
     await _sent(fixture, topic, *tags)
     beside = await fixture.sentinel(consumer, sentinel={"tag": sentinel})
@@ -52,55 +52,55 @@ async def _tags_found(fixture: Fixture, expression: str, sentinel: str, *tags: s
 
 @case("filter.tag-one", rules=("R5.21", "R5.23"))
 async def tag_one(fixture: Fixture) -> None:
-    """A subscription to one tag gets exactly the messages with that tag."""
+    """A subscription to one tag receives exactly the messages with that tag."""
     assert await _tags_found(fixture, "a", "a", *"ab" * 10) == ["a"] * 10
 
 
 @case("filter.tag-or", rules=("R5.23",))
 async def tag_or(fixture: Fixture) -> None:
-    """`a || b` gets the messages of both tags and no others."""
+    """`a || b` receives the messages of both tags and no others."""
     assert await _tags_found(fixture, "a || b", "a", *"abc" * 10) == ["a"] * 10 + ["b"] * 10
 
 
 @case("filter.tag-or-unused", rules=("R5.23",))
 async def tag_or_unused(fixture: Fixture) -> None:
-    """A tag of the list that no message carries takes nothing away."""
+    """A tag in the list that no message has does not affect the others."""
     assert await _tags_found(fixture, "a || b", "b", *"a" * 10) == ["a"] * 10
 
 
 @case("filter.tag-all", rules=("R5.23",), params={"star": "*", "empty": ""})
 async def tag_all(fixture: Fixture, expression: str) -> None:
-    """The expression for everything ({}) also gets messages without a tag."""
+    """The expression for everything ({}) also selects messages without a tag."""
     assert await _tags_found(fixture, expression, "a", "a", "b", None) == ["a", "b", "untagged"]
 
 
 @case("filter.tag-none-match", rules=("R5.21",))
 async def tag_none_match(fixture: Fixture) -> None:
-    """A subscription gets nothing of messages that all carry another tag."""
+    """A subscription receives nothing if all messages have another tag."""
     assert await _tags_found(fixture, "b", "b", *"a" * 10) == []
 
 
 @case("filter.tag-untagged", rules=("R5.23",))
 async def tag_untagged(fixture: Fixture) -> None:
-    """A subscription to a tag does not get messages without one."""
+    """A subscription to a tag does not receive messages without one."""
     assert await _tags_found(fixture, "a", "a", None, None) == []
 
 
 @case("filter.tag-hash-collision", rules=("R5.23",))
 async def tag_hash_collision(fixture: Fixture) -> None:
-    """Messages whose tag only has the same 32-bit hash are not delivered."""
+    """Messages with a different tag of the same 32-bit hash are not delivered."""
     assert await _tags_found(fixture, "BB", "BB", *["BB", "Aa"] * 10) == ["BB"] * 10
 
 
 @case("filter.tag-case", rules=("R5.23",))
 async def tag_case(fixture: Fixture) -> None:
-    """Tags are told apart by case."""
+    """Tags are case-sensitive."""
     assert await _tags_found(fixture, "BB", "BB", "bb", "BB", "Bb") == ["BB"]
 
 
 @case("filter.tag-no-substring", rules=("R5.23",))
 async def tag_no_substring(fixture: Fixture) -> None:
-    """A tag matches as a whole, not as a part of another."""
+    """A tag matches as a whole, not as a substring."""
     assert await _tags_found(fixture, "ab", "ab", "a", "b", "abc", "ab") == ["ab"]
 
 
@@ -108,13 +108,13 @@ async def tag_no_substring(fixture: Fixture) -> None:
     "filter.tag-spaces", rules=("R5.23",), params={"around": " a || b ", "none": "a||b", "many": "a   ||\tb"}
 )
 async def tag_spaces(fixture: Fixture, expression: str) -> None:
-    """Blanks around the tags of a list ({}) do not count."""
+    """Blanks around the tags of a list ({}) are ignored."""
     assert await _tags_found(fixture, expression, "a", "a", "b", "c") == ["a", "b"]
 
 
 @case("filter.tag-empty-terms", rules=("R5.23",), level=SHOULD)
 async def tag_empty_terms(fixture: Fixture) -> None:
-    """Empty places in a list of tags are passed over: they mean neither everything nor no tag."""
+    """Empty elements of a tag list are ignored: they select neither everything nor messages without a tag."""
     assert await _tags_found(fixture, "a||||b", "b", "a", "b", "c", None) == ["a", "b"]
 
 
@@ -127,13 +127,13 @@ async def tag_long(fixture: Fixture) -> None:
 
 @case("filter.tag-star-literal", rules=("R5.23",), level=SHOULD)
 async def tag_star_literal(fixture: Fixture) -> None:
-    """A message tagged `*` is not meant by everybody."""
+    """A message tagged `*` is selected by its tag only."""
     assert await _tags_found(fixture, "x", "x", "*", "x") == ["x"]
 
 
 @case("filter.tag-illegal-sub", rules=("R5.23",), level=SHOULD)
 async def tag_illegal_sub(fixture: Fixture) -> None:
-    """A receive whose tag expression names no tag is refused and brings nothing."""
+    """A receive with a tag expression without tags is refused."""
     topic, consumer = await fixture.subscribed(1)
     await _sent(fixture, topic, "a", None)
     answer = await consumer.receive(expression="||")
@@ -143,66 +143,66 @@ async def tag_illegal_sub(fixture: Fixture) -> None:
 
 @case("filter.tag-per-group", rules=("R5.21",))
 async def tag_per_group(fixture: Fixture) -> None:
-    """Two groups with different tags get each its own, whatever the other one asks for."""
+    """Two groups with different tags each receive their own messages."""
     topic = await fixture.topic(1)
     of_a = await fixture.consumer(topic, expression="a")
     of_b = await fixture.consumer(topic, expression="b")
     sent = await _sent(fixture, topic, *"ab" * 10)
     for consumer, tag in ((of_a, "a"), (of_b, "b")):
-        found = await consumer.take(10)
-        assert {one.message.system_properties.tag for one in found} == {tag}
+        deliveries = await consumer.take(10)
+        assert {one.message.system_properties.tag for one in deliveries} == {tag}
         beside = await fixture.sentinel(consumer, sentinel={"tag": tag})
-        once_each([one for one in sent if one.message.system_properties.tag == tag], [*found, *beside])
+        once_each([one for one in sent if one.message.system_properties.tag == tag], [*deliveries, *beside])
 
 
 @case("filter.skipped-not-returned", rules=("R5.21",), timeout=90.0)
 async def skipped_not_returned(fixture: Fixture) -> None:
-    """What a filter rejected is passed for the group: a later receive of everything does not bring it."""
+    """Filtered messages count as consumed by the group: a later receive of everything does not return them."""
     topic, consumer = await fixture.subscribed(1, expression="a")
     await _sent(fixture, topic, *"b" * 10)
     assert await fixture.sentinel(consumer, sentinel={"tag": "a"}) == []
     later = await fixture.consumer(topic, group=consumer.group, prime=False)
-    await fixture.expect_nothing(later, QUIET_WINDOW, "came back after the filter had rejected it")
+    await fixture.expect_nothing(later, QUIET_WINDOW, "delivered after the filter had rejected it")
 
 
 @case("filter.no-slot-waste", rules=("R5.11", "R5.12"), level=SHOULD, needs=("batch-send",))
 async def no_slot_waste(fixture: Fixture) -> None:
-    """One message behind 2,000 that the filter rejects is delivered in time."""
+    """One message after 2,000 rejected ones is delivered in time."""
     topic, consumer = await fixture.subscribed(1, expression="a")
     producer = await fixture.producer(topic)
     for _ in range(20):
         batch = [_message(fixture, topic, "b", tag="b") for _ in range(100)]
         answer = await producer.send(*batch)
         assert answer.status.code == pb.Code.OK, f"a batch answered {code_of(answer)}"
-    (wanted,) = await _sent(fixture, topic, "a")
-    (found,) = await consumer.take(1, within=PROMPT)
-    assert found.id == wanted.id
+    (matching,) = await _sent(fixture, topic, "a")
+    (delivery,) = await consumer.take(1, within=PROMPT)
+    assert delivery.id == matching.id
 
 
 # SQL92
 
 
-async def _send_all(fixture: Fixture, topic: str, wanted: dict[str, dict[str, str]], **fields: str) -> None:
+async def _send_all(fixture: Fixture, topic: str, messages: dict[str, dict[str, str]], **fields: str) -> None:
     await asyncio.gather(
         *(
             fixture.send_message(_message(fixture, topic, name, properties=properties, **fields))
-            for name, properties in wanted.items()
+            for name, properties in messages.items()
         )
     )
 
 
-async def _sift(fixture: Fixture, consumer: Consumer, text: str) -> list[str]:
-    """The bodies that an SQL expression lets through, of what was sent so far."""
-    # First, so that a server that gives a message up at a failed comparison has let the sentinel in before.
+async def _select(fixture: Fixture, consumer: Consumer, text: str) -> list[str]:
+    """Return the bodies of the messages sent so far that an SQL expression accepts."""
+    # First, so that a server that drops a message at a failed comparison has accepted the sentinel before.
     expression = sql(f"last = 'yes' OR ({text})")
     beside = await fixture.sentinel(consumer, sentinel={"properties": LAST}, expression=expression)
     return sorted(one.message.body.decode() for one in beside)
 
 
-async def _found(fixture: Fixture, text: str, messages: dict[str, dict[str, str]]) -> list[str]:
+async def _selected(fixture: Fixture, text: str, messages: dict[str, dict[str, str]]) -> list[str]:
     topic, consumer = await fixture.subscribed(1)
     await _send_all(fixture, topic, messages)
-    return await _sift(fixture, consumer, text)
+    return await _select(fixture, consumer, text)
 
 
 def _numbered(count: int) -> dict[str, dict[str, str]]:
@@ -215,8 +215,8 @@ def _names(numbers: Iterable[int]) -> list[str]:
 
 @case("filter.sql-between", rules=("R5.25",), level=SHOULD, needs=SQL)
 async def sql_between(fixture: Fixture) -> None:
-    """BETWEEN 5 AND 9 gets both ends and what lies between, nothing else."""
-    assert await _found(fixture, "n BETWEEN 5 AND 9", _numbered(20)) == _names(range(5, 10))
+    """BETWEEN 5 AND 9 includes both bounds."""
+    assert await _selected(fixture, "n BETWEEN 5 AND 9", _numbered(20)) == _names(range(5, 10))
 
 
 @case(
@@ -237,7 +237,7 @@ async def sql_compare(fixture: Fixture, row: tuple[str, list[int]]) -> None:
     """A number in a property is compared by {} as a number."""
     operator, expected = row
     messages = {f"{index:02}": {"price": price} for index, price in enumerate(["8", "9", "10", "11", "100"])}
-    assert await _found(fixture, f"price {operator} 10", messages) == _names(expected)
+    assert await _selected(fixture, f"price {operator} 10", messages) == _names(expected)
 
 
 @case(
@@ -248,9 +248,9 @@ async def sql_compare(fixture: Fixture, row: tuple[str, list[int]]) -> None:
     params={"is": ("x IS NULL", ["without"]), "is-not": ("x IS NOT NULL", ["with"])},
 )
 async def sql_null(fixture: Fixture, row: tuple[str, list[str]]) -> None:
-    """IS NULL and IS NOT NULL ({}) ask whether a message has a property."""
+    """IS NULL and IS NOT NULL ({}) test whether a message has a property."""
     text, expected = row
-    assert await _found(fixture, text, {"with": {"x": "1"}, "without": {"y": "1"}}) == expected
+    assert await _selected(fixture, text, {"with": {"x": "1"}, "without": {"y": "1"}}) == expected
 
 
 @case(
@@ -261,15 +261,15 @@ async def sql_null(fixture: Fixture, row: tuple[str, list[str]]) -> None:
     params={"in": ("r IN ('hz', 'sh')", ["hz", "sh"]), "not-in": ("r NOT IN ('hz', 'sh')", ["bj"])},
 )
 async def sql_in(fixture: Fixture, row: tuple[str, list[str]]) -> None:
-    """A list of texts ({}) accepts or rejects those it names; a missing property is in neither."""
+    """IN and NOT IN ({}) compare texts; a missing property matches neither."""
     text, expected = row
     messages = {"hz": {"r": "hz"}, "sh": {"r": "sh"}, "bj": {"r": "bj"}, "none": {}}
-    assert await _found(fixture, text, messages) == expected
+    assert await _selected(fixture, text, messages) == expected
 
 
 @case("filter.sql-and-or-not", rules=("R5.25",), level=SHOULD, needs=SQL)
 async def sql_and_or_not(fixture: Fixture) -> None:
-    """AND binds tighter than OR, parentheses tightest, and NOT turns what stands in them."""
+    """AND binds tighter than OR, parentheses tightest, and NOT negates what is in them."""
     messages = {
         f"{a}{b}{c}": {"a": str(a), "b": str(b), "c": str(c)} for a in (0, 1) for b in (0, 1) for c in (0, 1)
     }
@@ -282,36 +282,36 @@ async def sql_and_or_not(fixture: Fixture) -> None:
         "NOT (a = 1 AND (b = 0 OR c = 0)) AND a = 1": ["111"],
     }
     for consumer, (text, expected) in zip(consumers, rows.items(), strict=True):
-        found = await _sift(fixture, consumer, text)
-        assert [name for name in found if name != "sentinel"] == expected, text
+        names = await _select(fixture, consumer, text)
+        assert [name for name in names if name != "sentinel"] == expected, text
 
 
 @case("filter.sql-unknown-prop", rules=("R5.25",), level=SHOULD, needs=SQL)
 async def sql_unknown_prop(fixture: Fixture) -> None:
-    """A comparison with a property that no message has accepts none, turned round by NOT or not."""
+    """A comparison with a missing property is never true, with or without NOT."""
     for text in ("zz = 1", "zz <> 1", "NOT (zz = 1)", "zz NOT BETWEEN 1 AND 2"):
-        assert await _found(fixture, text, _numbered(10)) == [], text
+        assert await _selected(fixture, text, _numbered(10)) == [], text
 
 
 @case("filter.sql-type-clash", rules=("R5.25",), level=SHOULD, needs=SQL)
 async def sql_type_clash(fixture: Fixture) -> None:
-    """A text where a number is compared drops its message and no other."""
+    """A text compared as a number excludes its message and no other."""
     messages = {"01": {"price": "30"}, "02": {"price": "much"}, "03": {"price": "10"}, "04": {"price": "21"}}
-    assert await _found(fixture, "price > 20", messages) == ["01", "04"]
+    assert await _selected(fixture, "price > 20", messages) == ["01", "04"]
 
 
 @case("filter.sql-float-int", rules=("R5.25",), level=INFORMATIONAL, needs=SQL)
 async def sql_float_int(fixture: Fixture) -> None:
-    """What becomes of a decimal number beside a whole one: dropped, or compared."""
-    found = await _found(fixture, "f > 1", {"decimal": {"f": "1.5"}, "whole": {"f": "2"}})
-    fixture.note("decimal", "compared" if "decimal" in found else "dropped")
-    assert "whole" in found
+    """Whether a decimal number compared with an integer excludes the message, or is compared, is recorded."""
+    names = await _selected(fixture, "f > 1", {"decimal": {"f": "1.5"}, "whole": {"f": "2"}})
+    fixture.note("decimal", "compared" if "decimal" in names else "dropped")
+    assert "whole" in names
 
 
 @case("filter.sql-true", rules=("R5.25",), level=SHOULD, needs=SQL)
 async def sql_true(fixture: Fixture) -> None:
-    """TRUE accepts everything, also messages without properties."""
-    assert await _found(fixture, "TRUE", {**_numbered(10), "none": {}}) == [*_names(range(10)), "none"]
+    """TRUE selects everything, including messages without properties."""
+    assert await _selected(fixture, "TRUE", {**_numbered(10), "none": {}}) == [*_names(range(10)), "none"]
 
 
 @case("filter.sql-tags", rules=("R5.25",), level=SHOULD, needs=SQL)
@@ -319,14 +319,14 @@ async def sql_tags(fixture: Fixture) -> None:
     """The tag is the property TAGS."""
     topic, consumer = await fixture.subscribed(1)
     await _sent(fixture, topic, "a", "b", None)
-    assert await _sift(fixture, consumer, "TAGS = 'a'") == ["a"]
+    assert await _select(fixture, consumer, "TAGS = 'a'") == ["a"]
 
 
 @case("filter.sql-string-case", rules=("R5.25",), level=SHOULD, needs=SQL)
 async def sql_string_case(fixture: Fixture) -> None:
-    """Texts and the names of properties are told apart by case, keywords are not."""
+    """Texts and property names are case-sensitive, keywords are not."""
     messages = {"Hz": {"r": "Hz"}, "hz": {"r": "hz"}, "R": {"R": "Hz"}}
-    assert await _found(fixture, "r = 'Hz' and true", messages) == ["Hz"]
+    assert await _selected(fixture, "r = 'Hz' and true", messages) == ["Hz"]
 
 
 @case(
@@ -337,7 +337,7 @@ async def sql_string_case(fixture: Fixture) -> None:
     params={"syntax": "a = = 1", "operator": "a != 1", "open": "(a = 1", "empty": ""},
 )
 async def sql_illegal(fixture: Fixture, text: str) -> None:
-    """A receive with an expression that cannot be read ({}) is refused and brings nothing."""
+    """A receive with an invalid expression ({}) is refused."""
     topic, consumer = await fixture.subscribed(1)
     await _send_all(fixture, topic, {"one": {"a": "1"}, "none": {}})
     answer = await consumer.receive(expression=sql(text))
@@ -348,7 +348,7 @@ async def sql_illegal(fixture: Fixture, text: str) -> None:
 
 @case("filter.sql-ordered", rules=("R5.25", "R8.18"), level=SHOULD, needs=(*SQL, "type.fifo"))
 async def sql_ordered(fixture: Fixture) -> None:
-    """An ordered group gets what its expression accepts in order, and what it rejects does not block it."""
+    """An ordered group receives selected messages in order, and rejected ones do not block it."""
     topic = await fixture.topic(1, type="FIFO")
     rows = {"n BETWEEN 5 AND 9": range(5, 10), "zz = 1": range(0), "TRUE": range(20)}
     consumers = [await fixture.consumer(topic, ordered=True) for _ in rows]
@@ -359,13 +359,13 @@ async def sql_ordered(fixture: Fixture) -> None:
         beside = await fixture.sentinel(
             consumer, sentinel={"properties": LAST, "group": "g"}, expression=expression
         )
-        found = [one.message.body.decode() for one in beside]
-        assert [name for name in found if name != "sentinel"] == _names(expected), text
+        bodies = [one.message.body.decode() for one in beside]
+        assert [name for name in bodies if name != "sentinel"] == _names(expected), text
 
 
 @case("filter.sql-absent", rules=("R5.25",), level=SHOULD)
 async def sql_absent(fixture: Fixture) -> None:
-    """A server that does not serve SQL refuses it; it does not deliver everything."""
+    """A server without SQL filters refuses them; it does not deliver everything."""
     if fixture.target.has("filter.sql"):
         raise NotApplicable("this target serves SQL filters")
     topic, consumer = await fixture.subscribed(1)

@@ -156,7 +156,7 @@ async def receive_without_deadline(fixture: Fixture) -> str:
     requests.duration(request.invisible_duration, LEASE)
     requests.duration(request.long_polling_timeout, SHORT_POLL)
     answer = await consumer.client.receive_raw(request, deadline=None)
-    consumer.seen += answer.deliveries
+    consumer.deliveries += answer.deliveries
     return answer.error or code_name(answer.code)
 
 
@@ -393,7 +393,7 @@ async def forward_with_a_changed_handle(fixture: Fixture) -> str:
         return code_of(reply)
     await fixture.clock.sleep(SHORT_POLL)
     reader = await fixture.consumer(f"%DLQ%{consumer.group}", group=readers, prime=False)
-    letters = await reader.watch(10.0, settle=True)
+    letters = await reader.receive_for(10.0, settle=True)
     return "the message" if [one.id for one in letters] == [delivery.id] else "another or none"
 
 
@@ -429,7 +429,7 @@ async def reset_of_leased_messages(fixture: Fixture) -> str:
     await consumer.one(invisible=10.0)
     await fixture.target.reset_offset(consumer.group, topic, before - 1.0)
     await consumer.take(1, within=2 * PROMPT)
-    return "twice" if await consumer.watch(20.0, settle=True) else "once"
+    return "twice" if await consumer.receive_for(20.0, settle=True) else "once"
 
 
 @documented("attempts-of-an-ordered-batch", "2 1", rules=("R8.13",), needs=("type.fifo",))
@@ -462,7 +462,7 @@ async def _dead_letter(fixture: Fixture) -> Delivery:
     failing = await fixture.consumer(topic, max_attempts=2)
     await fixture.send(topic, "m")
     await exhaust(fixture, failing, 2)
-    await failing.watch(fixture.number("nack.high") + SHORT_POLL)
+    await failing.receive_for(fixture.number("nack.high") + SHORT_POLL)
     reader = await fixture.consumer(f"%DLQ%{failing.group}", group=readers, prime=False)
     return await reader.one(within=2 * PROMPT)
 

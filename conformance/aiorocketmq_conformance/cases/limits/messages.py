@@ -1,4 +1,4 @@
-"""Limits of messages: inventory 4.15. Each pair sends the last legal and the first illegal value."""
+"""Limits of messages: inventory 4.15. Each case sends the last legal and the first illegal value."""
 
 from __future__ import annotations
 
@@ -21,28 +21,29 @@ CONTROLS = {"nul": "\x00", "one": "\x01", "newline": "a\nb"}
 async def judge(
     fixture: Fixture, topic: str, *messages: pb.Message, code: str = "OK", together: bool = False
 ) -> None:
-    """Send messages one by one (or in one request) with a fresh client; AssertionError unless all are answered so."""
+    """Send messages one by one (or in one request) with a fresh client; assert that all are answered with `code`."""
     client = await fixture.client()
     for sent in [messages] if together else [(message,) for message in messages]:
         reply = await client.send(*sent)
-        seen = code_of(reply)
-        assert seen == code, f"answered {seen} ({reply.status.message}), not {code}"
+        answer_code = code_of(reply)
+        assert answer_code == code, f"answered with {answer_code} ({reply.status.message}), not {code}"
 
 
 async def boundary(fixture: Fixture, legal: pb.Message, illegal: pb.Message, code: str) -> None:
-    """The legal message is taken and delivered; the illegal one is refused with `code` and never seen."""
+    """Assert that the legal message is accepted and delivered, and the illegal one refused with `code` and not
+    delivered."""
     topic = legal.topic.name
     consumer = await fixture.consumer(topic)
     await judge(fixture, topic, legal)
     await judge(fixture, topic, illegal, code=code)
     beside = await fixture.sentinel(consumer)
-    seen = {delivery.id for delivery in beside} | {delivery.id for delivery in consumer.seen}
-    assert legal.system_properties.message_id in seen, "the legal message was not delivered"
-    assert illegal.system_properties.message_id not in seen, "the refused message was delivered"
+    delivered = {delivery.id for delivery in beside} | {delivery.id for delivery in consumer.deliveries}
+    assert legal.system_properties.message_id in delivered, "the legal message was not delivered"
+    assert illegal.system_properties.message_id not in delivered, "the refused message was delivered"
 
 
 def of_bytes(topic: str, size: int, **fields: object) -> pb.Message:
-    """A message whose one property has so many bytes with its key."""
+    """Return a message with one property of `size` bytes, including its key."""
     return requests.message(topic, "p", properties={"k": "v" * (size - 1)}, **fields)  # type: ignore[arg-type]  # fields of a message
 
 
@@ -60,7 +61,7 @@ def of_bytes(topic: str, size: int, **fields: object) -> pb.Message:
     params={kind.lower(): kind for kind in ("NORMAL", "FIFO", "TRANSACTION")},
 )
 async def body(fixture: Fixture, kind: str) -> None:
-    """A {} message of the largest advertised body is taken, one byte more is MESSAGE_BODY_TOO_LARGE."""
+    """A {} message of the largest advertised body is accepted, one byte more is MESSAGE_BODY_TOO_LARGE."""
     topic = await fixture.topic(type=kind)
     client = await fixture.client()
     largest = (await client.present(requests.producer_settings(topic))).publishing.max_body_size
@@ -80,7 +81,7 @@ async def body(fixture: Fixture, kind: str) -> None:
 
 @case("limit.body-empty", rules=("4.1",), level=SHOULD)
 async def body_empty(fixture: Fixture) -> None:
-    """A message of one byte is taken, an empty one is MESSAGE_BODY_EMPTY."""
+    """A message of one byte is accepted, an empty one is MESSAGE_BODY_EMPTY."""
     topic = await fixture.topic()
     legal, illegal = requests.message(topic, b"1"), requests.message(topic, b"")
     await boundary(fixture, legal, illegal, "MESSAGE_BODY_EMPTY")
@@ -88,7 +89,7 @@ async def body_empty(fixture: Fixture) -> None:
 
 @case("limit.body-and-props", rules=("4.1", "13.2"), level=SHOULD, prepared=("@topic",))
 async def body_and_props(fixture: Fixture) -> None:
-    """The largest body and the largest properties go together."""
+    """The largest body can be combined with the largest properties."""
     topic = await fixture.topic()
     message = of_bytes(topic, PROPERTY_BYTES)
     message.body = bytes(int(fixture.number("body.max")))
@@ -97,7 +98,7 @@ async def body_and_props(fixture: Fixture) -> None:
 
 @case("limit.grpc-frame", rules=("13.2", "R5.5"), level=SHOULD, timeout=90.0)
 async def grpc_frame(fixture: Fixture) -> None:
-    """Several messages of the largest body are received without an error of the transport."""
+    """Several messages of the largest body are received without a transport error."""
     topic, consumer = await fixture.subscribed(queues=1)
     largest = bytes(int(fixture.number("body.max")))
     sent = await fixture.send(topic, largest, largest, largest, largest)
@@ -108,7 +109,8 @@ async def grpc_frame(fixture: Fixture) -> None:
 
 @case("limit.props-bytes", rules=("4.1", "13.2"), level=SHOULD)
 async def props_bytes(fixture: Fixture) -> None:
-    """User properties, tag and keys of 16 KiB together are taken, one byte more is MESSAGE_PROPERTIES_TOO_LARGE."""
+    """User properties, tag and keys of 16 KiB together are accepted, one byte more is
+    MESSAGE_PROPERTIES_TOO_LARGE."""
     topic = await fixture.topic()
     rest = {"tag": "t" * 10, "keys": ["k" * 20]}
     legal, illegal = (of_bytes(topic, PROPERTY_BYTES - 30 + more, **rest) for more in (0, 1))
@@ -127,7 +129,7 @@ async def props_bytes_utf8(fixture: Fixture) -> None:
 
 @case("limit.props-count", rules=("4.1", "13.2"), level=SHOULD)
 async def props_count(fixture: Fixture) -> None:
-    """128 user properties are taken, 129 are MESSAGE_PROPERTIES_TOO_LARGE."""
+    """128 user properties are accepted, 129 are MESSAGE_PROPERTIES_TOO_LARGE."""
     topic = await fixture.topic()
     legal, illegal = (
         requests.message(topic, "p", properties={f"k{number}": "v" for number in range(count)})
@@ -163,7 +165,7 @@ async def props_control_char(fixture: Fixture, where: str) -> None:
 
 @case("limit.props-visible", rules=("4.1",))
 async def props_visible(fixture: Fixture) -> None:
-    """Visible characters of any script may stand in keys and values of user properties, and come back."""
+    """Keys and values of user properties may contain visible characters of any script."""
     topic, consumer = await fixture.subscribed()
     properties: Mapping[str, str] = {
         "_": "%",
@@ -173,13 +175,13 @@ async def props_visible(fixture: Fixture) -> None:
     }
     await fixture.send(topic, "visible", properties=properties)
     delivery = (await consumer.take(1))[0]
-    seen = {key: delivery.message.user_properties.get(key) for key in properties}
-    assert seen == properties, f"{seen} came back"
+    received = {key: delivery.message.user_properties.get(key) for key in properties}
+    assert received == properties, f"delivered with {received}"
 
 
 @case("limit.tag-bytes", rules=("4.1", "13.2"), level=SHOULD)
 async def tag_bytes(fixture: Fixture) -> None:
-    """A tag of 16 KiB is taken, one byte more is MESSAGE_PROPERTIES_TOO_LARGE."""
+    """A tag of 16 KiB is accepted, one byte more is MESSAGE_PROPERTIES_TOO_LARGE."""
     topic = await fixture.topic()
     legal, illegal = (requests.message(topic, "t", tag="t" * (PROPERTY_BYTES + more)) for more in (0, 1))
     await boundary(fixture, legal, illegal, "MESSAGE_PROPERTIES_TOO_LARGE")
@@ -199,7 +201,7 @@ async def tag_illegal(fixture: Fixture, tag: str) -> None:
 
 @case("limit.key-bytes", rules=("4.1", "13.2"), level=SHOULD)
 async def key_bytes(fixture: Fixture) -> None:
-    """A key of 16 KiB is taken, one byte more is MESSAGE_PROPERTIES_TOO_LARGE."""
+    """A key of 16 KiB is accepted, one byte more is MESSAGE_PROPERTIES_TOO_LARGE."""
     topic = await fixture.topic()
     legal, illegal = (requests.message(topic, "k", keys=["k" * (PROPERTY_BYTES + more)]) for more in (0, 1))
     await boundary(fixture, legal, illegal, "MESSAGE_PROPERTIES_TOO_LARGE")
@@ -228,12 +230,12 @@ async def message_id_blank(fixture: Fixture) -> None:
 
 @case("limit.message-group-bytes", rules=("4.1", "13.2"), level=SHOULD, prepared=("@topic",))
 async def message_group_bytes(fixture: Fixture) -> None:
-    """A message group of 63 bytes is taken, one of 65 is ILLEGAL_MESSAGE_GROUP; what 64 are is recorded."""
+    """A message group of 63 bytes is accepted, one of 65 is ILLEGAL_MESSAGE_GROUP; the response to 64 is recorded."""
     topic = await fixture.topic(type="FIFO")
     await judge(fixture, topic, requests.message(topic, "g", group="g" * 63))
     await judge(fixture, topic, requests.message(topic, "g", group="g" * 65), code="ILLEGAL_MESSAGE_GROUP")
     client = await fixture.client()
-    # The documents say that 64 is legal, the server that it is not.
+    # 64 is legal by the documentation and refused by the server.
     reply = await client.send(requests.message(topic, "g", group="g" * 64))
     fixture.note("64 bytes", code_of(reply))
 

@@ -13,7 +13,7 @@ from aiorocketmq_conformance.probe.answers import code_name, code_of
 from aiorocketmq_conformance.probe.client import ProbeClient
 from aiorocketmq_conformance.probe.telemetry import StreamEnded
 
-# Field 200 of any message, length-delimited: no schema knows it.
+# Field 200 of any message, length-delimited: in no schema.
 UNKNOWN_FIELD = b"\xc2\x0c\x07unknown"
 
 
@@ -33,16 +33,16 @@ async def topic_name(fixture: Fixture, name: str) -> None:
         "assignment": (await client.query_assignment(name, group)).status.code,
         "ack": (await client.ack(name, group, ("id", "handle"))).status.code,
     }
-    seen = {what: code_name(code) for what, code in codes.items()}
-    assert set(seen.values()) == {"ILLEGAL_TOPIC"}, f"answered {seen}"
+    names = {what: code_name(code) for what, code in codes.items()}
+    assert set(names.values()) == {"ILLEGAL_TOPIC"}, f"answered with {names}"
 
 
 @case("limit.topic-name", rules=("13.2",), params={"64": 64})
 async def topic_name_long(fixture: Fixture, length: int) -> None:
-    """A topic name of {} characters is legal: it is sent to and received from."""
+    """A topic name of {} characters is legal: it can be sent to and received from."""
     name = fixture.fresh("topic")
     topic = await fixture.target.create_topic(name + "x" * (length - len(name)))
-    # Primed here: what is wrong with the name must fail the case, not leave it undecided.
+    # Primed here: a refused name must fail the case, not make it inconclusive.
     consumer = await fixture.consumer(topic, prime=False)
     check_served(await consumer.receive(poll=SHORT_POLL, invisible=LEASE))
     (sent,) = await fixture.send(topic, "1")
@@ -63,13 +63,13 @@ async def group_name(fixture: Fixture, name: str) -> None:
         "assignment": (await client.query_assignment(topic, name)).status.code,
         "ack": (await client.ack(topic, name, ("id", "handle"))).status.code,
     }
-    seen = {what: code_name(code) for what, code in codes.items()}
-    assert set(seen.values()) == {"ILLEGAL_CONSUMER_GROUP"}, f"answered {seen}"
+    names = {what: code_name(code) for what, code in codes.items()}
+    assert set(names.values()) == {"ILLEGAL_CONSUMER_GROUP"}, f"answered with {names}"
     assert await ends_with(client, requests.consumer_settings(name, {topic: "*"})) == "INVALID_ARGUMENT"
 
 
 async def ends_with(client: ProbeClient, settings: pb.Settings) -> str:
-    """How the stream ends that was sent such settings; OK where they are answered."""
+    """Return how the stream ends after such settings; OK if they are answered."""
     stream = await client.open_stream()
     await stream.send(pb.TelemetryCommand(settings=settings))
     try:
@@ -81,7 +81,7 @@ async def ends_with(client: ProbeClient, settings: pb.Settings) -> str:
 
 @case("limit.group-name", rules=("13.2",), params={"64": 64})
 async def group_name_long(fixture: Fixture, length: int) -> None:
-    """A group name of {} characters is legal: it receives."""
+    """A group name of {} characters is legal: the group can receive."""
     topic = await fixture.topic()
     name = fixture.fresh("group")
     group = await fixture.group(name + "x" * (length - len(name)))
@@ -93,7 +93,7 @@ async def group_name_long(fixture: Fixture, length: int) -> None:
 
 @case("limit.error-is-final", rules=("4.1", "R4.13"))
 async def error_is_final(fixture: Fixture) -> None:
-    """Nothing of a refused send is ever delivered, neither of one message nor of a request with one bad message."""
+    """Nothing of a refused send is delivered, neither a single message nor a batch with one bad message."""
     topic, consumer = await fixture.subscribed()
     large = requests.message(topic, bytes(int(fixture.number("body.max")) + 1))
     tagged = requests.message(topic, "bad tag", tag="a|b")
@@ -107,7 +107,7 @@ async def error_is_final(fixture: Fixture) -> None:
 
 @case("limit.validation-first", rules=("4.1", "5.1"), level=INFORMATIONAL, prepared=("@topic",))
 async def validation_first(fixture: Fixture) -> None:
-    """Which of two faults of one request is told is recorded."""
+    """Which of two faults of one request is reported is recorded."""
     topic = await fixture.topic()
     client = await fixture.client()
     sends = {
@@ -124,11 +124,11 @@ async def validation_first(fixture: Fixture) -> None:
 
 @case("limit.rpc-status-vs-body", rules=("R1.6", "R1.7"), prepared=("@topic",))
 async def rpc_status_vs_body(fixture: Fixture) -> None:
-    """Refusals of every unary call and of a receive are statuses in the answer, and the call itself ends well."""
+    """Refusals of every unary call and of a receive are statuses in the response, and the call itself is OK."""
     topic = await fixture.topic()
     client = await fixture.client()
     handle = ("id", "no handle")
-    # `unary` raises where the call itself ends badly.
+    # `unary` raises if the call itself fails.
     codes: dict[str, int] = {
         "QueryRoute": (await client.query_route("not a topic!")).status.code,
         "SendMessage": (await client.send(requests.message(topic, b""))).status.code,
@@ -158,7 +158,7 @@ async def rpc_status_vs_body(fixture: Fixture) -> None:
     },
 )
 async def client_properties(fixture: Fixture, properties: dict[str, str]) -> None:
-    """Settings with client properties off the limits ({}) are refused and the stream ends."""
+    """Settings with client properties beyond the limits ({}) are refused and the stream ends."""
     topic = await fixture.topic()
     settings = requests.producer_settings(topic)
     settings.client_properties.update(properties)
@@ -170,7 +170,7 @@ async def client_properties(fixture: Fixture, properties: dict[str, str]) -> Non
 
 @case("limit.unknown-field", rules=("0.1",))
 async def unknown_field(fixture: Fixture) -> None:
-    """Fields that the server's schema does not know are ignored, in a request and inside of a message."""
+    """Unknown fields are ignored, in a request and in a message."""
     topic, consumer = await fixture.subscribed()
     message = requests.message(topic, "with more than is known")
     message.MergeFromString(UNKNOWN_FIELD)

@@ -1,6 +1,6 @@
-"""Progress of groups: where they begin, go on, and are moved to, inventory 4.19.
+"""Progress of groups: where they start, continue, and are reset to, inventory 4.19.
 
-Cases that move a group use one queue, in which a message's place is its number.
+Cases that reset a group use one queue, in which a message's offset is its number.
 """
 
 from __future__ import annotations
@@ -14,9 +14,9 @@ from aiorocketmq_conformance.probe.client import ProbeClient
 from aiorocketmq_conformance.tolerances import PROMPT, QUIET_WINDOW
 
 RESET = ("@reset",)
-# Between two bursts, so that a time in the middle separates them on any clock.
+# Between two bursts, so that a time in between separates them on any clock.
 GAP = 3.0
-# Servers flush progress every few seconds: what is younger may be forgotten (live-broker-consumption.md 8).
+# Servers flush progress every few seconds: later changes may be lost (live-broker-consumption.md 8).
 FLUSH = 6.0
 
 
@@ -29,7 +29,7 @@ async def _leave(consumer: Consumer) -> None:
 
 
 async def _back(fixture: Fixture, consumer: Consumer, *, client_id: str | None = None) -> Consumer:
-    """A client of the same group after the first one left; with the same id where one is given."""
+    """Return a client of the same group after the first one left; with the given id."""
     if client_id is None:
         return await fixture.consumer(consumer.topic, group=consumer.group, prime=False)
     client = ProbeClient(fixture.target.endpoint, client_id, fixture.clock)
@@ -40,7 +40,7 @@ async def _back(fixture: Fixture, consumer: Consumer, *, client_id: str | None =
 
 @case("offset.new-group-start", rules=("R10.3",), level=INFORMATIONAL)
 async def new_group_start(fixture: Fixture) -> None:
-    """Where a group begins that was made after 10 messages were stored."""
+    """Where a group starts that was created after 10 messages were stored is recorded."""
     topic = await fixture.topic(1)
     await fixture.send(topic, *_bodies(10))
     consumer = await fixture.consumer(topic, prime=False)
@@ -50,7 +50,7 @@ async def new_group_start(fixture: Fixture) -> None:
 
 @case("offset.new-group-after-prime", rules=("R10.3", "R10.4"))
 async def new_group_after_prime(fixture: Fixture) -> None:
-    """A group that has asked once gets everything that is sent afterwards."""
+    """A group that has received once gets everything that is sent afterwards."""
     topic, consumer = await fixture.subscribed()
     sent = await fixture.send_all(topic, _bodies(10))
     once_each(sent, await consumer.take(10))
@@ -63,46 +63,47 @@ async def _resumed(fixture: Fixture, *, same_client: bool) -> None:
     await _leave(consumer)
     sent = await fixture.send_all(topic, _bodies(10, "later"))
     after = await _back(fixture, consumer, client_id=consumer.client.client_id if same_client else None)
-    seen = await after.take(10)
-    seen += await fixture.deliveries_within(after, SHORT_POLL)
-    once_each(sent, seen)
+    deliveries = await after.take(10)
+    deliveries += await fixture.deliveries_within(after, SHORT_POLL)
+    once_each(sent, deliveries)
 
 
 @case("offset.resume", rules=("R10.4", "R10.5"))
 async def resume(fixture: Fixture) -> None:
-    """A consumer that comes back gets what was sent while it was away, and nothing again."""
+    """A consumer that returns receives what was sent in its absence, and nothing again."""
     await _resumed(fixture, same_client=True)
 
 
 @case("offset.resume-other-client", rules=("R10.4", "R10.5"))
 async def resume_other_client(fixture: Fixture) -> None:
-    """Progress belongs to the group: another client goes on where the first one stopped."""
+    """Progress belongs to the group: another client continues where the first one stopped."""
     await _resumed(fixture, same_client=False)
 
 
 @case("offset.resume-unacked", rules=("R10.4", "R7.1"), timeout=120.0)
 async def resume_unacked(fixture: Fixture) -> None:
-    """Of ten messages received the six that were not acked come again as attempt 2, to whoever asks."""
+    """Of ten received messages the six that were not acked are redelivered as attempt 2, to any client of the
+    group."""
     topic, consumer = await fixture.subscribed(1)
     await fixture.send_all(topic, _bodies(10))
     held = await consumer.take(10, invisible=10.0, settle=False)
     await consumer.ack(*held[:4])
     await consumer.client.vanish()
-    consumer.seen.clear()
+    consumer.deliveries.clear()
     after = await _back(fixture, consumer)
     within = 10.0 + fixture.number("revive.high") + PROMPT
-    seen = await after.take(6, within=within, poll=20.0)
-    assert sorted(one.id for one in seen) == sorted(one.id for one in held[4:])
-    assert {one.attempt for one in seen} == {2}
+    deliveries = await after.take(6, within=within, poll=20.0)
+    assert sorted(one.id for one in deliveries) == sorted(one.id for one in held[4:])
+    assert {one.attempt for one in deliveries} == {2}
 
 
-# Moving a group
+# Reset of progress
 
 
 async def _bursts(
     fixture: Fixture, topic: str, first: int, second: int
 ) -> tuple[list[Sent], float, list[Sent]]:
-    """Two bursts of messages with a pause between them, and a time in that pause."""
+    """Send two bursts of messages with a pause between them; return both and a time in that pause."""
     before = await fixture.send(topic, *_bodies(first, "first"))
     await fixture.clock.sleep(GAP / 2)
     middle = fixture.clock.wall()
@@ -112,7 +113,7 @@ async def _bursts(
 
 @case("offset.reset-back-time", rules=("R10.6", "R10.7"), level=SHOULD, needs=RESET)
 async def reset_back_time(fixture: Fixture) -> None:
-    """A group that is moved to a time before ten messages it has consumed gets them again."""
+    """A group that is reset to a time before ten messages it has consumed receives them again."""
     topic, consumer = await fixture.subscribed(1)
     before = fixture.clock.wall()
     sent = await fixture.send(topic, *_bodies(10))
@@ -123,7 +124,7 @@ async def reset_back_time(fixture: Fixture) -> None:
 
 @case("offset.reset-forward", rules=("R10.6", "R10.7"), level=SHOULD, needs=RESET)
 async def reset_forward(fixture: Fixture) -> None:
-    """A group that is moved to now gets nothing of its backlog, and everything that comes."""
+    """A group that is reset to the present skips its backlog, and receives everything that is sent later."""
     topic, consumer = await fixture.subscribed(1)
     await fixture.send_all(topic, _bodies(30))
     await fixture.clock.sleep(GAP)
@@ -133,29 +134,29 @@ async def reset_forward(fixture: Fixture) -> None:
 
 @case("offset.reset-middle", rules=("R10.6", "R10.7"), level=SHOULD, needs=RESET)
 async def reset_middle(fixture: Fixture) -> None:
-    """A group that is moved to a time between two bursts gets the second one, at most one message more or less."""
+    """A group that is reset to a time between two bursts receives the second one, give or take one message."""
     topic, consumer = await fixture.subscribed(1)
     _, middle, second = await _bursts(fixture, topic, 10, 10)
     await fixture.target.reset_offset(consumer.group, topic, middle)
-    seen = await fixture.sentinel(consumer)
-    expected, got = {one.id for one in second}, {one.id for one in seen}
+    deliveries = await fixture.sentinel(consumer)
+    expected, got = {one.id for one in second}, {one.id for one in deliveries}
     assert len(expected ^ got) <= 1, f"{len(got)} messages, {len(expected & got)} of the second burst"
 
 
 @case("offset.reset-inflight-ack", rules=("R10.6",), level=SHOULD, needs=RESET, timeout=120.0)
 async def reset_inflight_ack(fixture: Fixture) -> None:
-    """Acks of what was in flight before a move back take nothing of what is read again."""
+    """Acks of messages in flight before a reset to an earlier time do not affect their redelivery."""
     topic, consumer = await fixture.subscribed(1)
     _, middle, second = await _bursts(fixture, topic, 4, 6)
     held = await consumer.take(10, settle=False)
     await fixture.target.reset_offset(consumer.group, topic, middle)
-    # Whether these are OK or refused is the server's choice (consumption 7).
+    # Servers may accept or refuse these (consumption 7).
     await consumer.client.ack(topic, consumer.group, *held)
-    seen = await consumer.take(6, within=2 * PROMPT)
-    seen += await fixture.deliveries_within(consumer, LEASE + fixture.number("revive.high"))
+    deliveries = await consumer.take(6, within=2 * PROMPT)
+    deliveries += await fixture.deliveries_within(consumer, LEASE + fixture.number("revive.high"))
     again = {one.id for one in second}
-    assert again <= {one.id for one in seen}, f"{len(seen)} of 6 were read again"
-    once_each(second, seen)
+    assert again <= {one.id for one in deliveries}, f"{len(deliveries)} of 6 were redelivered"
+    once_each(second, deliveries)
 
 
 async def _ordered(fixture: Fixture) -> tuple[str, Consumer]:
@@ -169,7 +170,7 @@ async def _grouped(fixture: Fixture, topic: str, count: int, stem: str) -> None:
 
 @case("offset.reset-ordered", rules=("R8.20", "R10.6"), level=SHOULD, needs=(*RESET, "type.fifo"))
 async def reset_ordered(fixture: Fixture) -> None:
-    """An ordered group that is moved is not blocked by the batch in flight, and reads on in order."""
+    """An ordered group that is reset is not blocked by its in-flight batch, and continues in order."""
     topic, consumer = await _ordered(fixture)
     await _grouped(fixture, topic, 2, "first")
     await fixture.clock.sleep(GAP / 2)
@@ -178,13 +179,14 @@ async def reset_ordered(fixture: Fixture) -> None:
     await _grouped(fixture, topic, 8, "second")
     await consumer.take(1, invisible=60.0, settle=False)
     await fixture.target.reset_offset(consumer.group, topic, middle)
-    seen = await consumer.take(8, within=2 * PROMPT)
-    assert [one.text for one in seen] == _bodies(8, "second")
+    deliveries = await consumer.take(8, within=2 * PROMPT)
+    assert [one.text for one in deliveries] == _bodies(8, "second")
 
 
 @case("offset.reset-future-ordered", rules=("R8.20", "R10.6"), level=SHOULD, needs=(*RESET, "type.fifo"))
 async def reset_future_ordered(fixture: Fixture) -> None:
-    """An ordered group that is moved past its backlog gets the next message, and nothing of the batch in flight."""
+    """An ordered group that is reset past its backlog receives the next message, and nothing of its in-flight
+    batch."""
     topic, consumer = await _ordered(fixture)
     await _grouped(fixture, topic, 10, "old")
     await consumer.take(1, invisible=60.0, settle=False)
@@ -194,18 +196,20 @@ async def reset_future_ordered(fixture: Fixture) -> None:
 
 @case("offset.reset-repeat", rules=("R10.6",), level=SHOULD, needs=RESET)
 async def reset_repeat(fixture: Fixture) -> None:
-    """Of three moves in a row the last one counts."""
+    """Of three resets in a row the last one counts."""
     topic, consumer = await fixture.subscribed(1)
     _, middle, second = await _bursts(fixture, topic, 5, 5)
     for place in ("end", "beginning", middle):
         await fixture.target.reset_offset(consumer.group, topic, place)
-    seen = await fixture.sentinel(consumer)
-    assert len({one.id for one in second} ^ {one.id for one in seen}) <= 1, f"{len(seen)} messages, not 5"
+    deliveries = await fixture.sentinel(consumer)
+    assert len({one.id for one in second} ^ {one.id for one in deliveries}) <= 1, (
+        f"{len(deliveries)} messages, not 5"
+    )
 
 
 @case("offset.reset-one-group", rules=("R10.6",), needs=RESET)
 async def reset_one_group(fixture: Fixture) -> None:
-    """Moving one group moves no other."""
+    """A reset of one group does not affect others."""
     topic = await fixture.topic(1)
     moved = await fixture.consumer(topic)
     other = await fixture.consumer(topic)
@@ -219,21 +223,21 @@ async def reset_one_group(fixture: Fixture) -> None:
 
 @case("offset.reset-not-retry", rules=("R10.6",), level=INFORMATIONAL, needs=RESET, timeout=120.0)
 async def reset_not_retry(fixture: Fixture) -> None:
-    """Whether messages that wait for their next attempt still come when the group was moved past them."""
+    """Whether messages that wait for a retry are delivered after a reset past them is recorded."""
     topic, consumer = await fixture.subscribed(1)
     await fixture.send(topic, "waits")
     first = await consumer.one(invisible=10.0)
     await fixture.target.reset_offset(consumer.group, topic, "end")
-    seen = await fixture.deliveries_within(consumer, 10.0 + QUIET_WINDOW)
-    fixture.note("came", first.id in {one.id for one in seen})
+    deliveries = await fixture.deliveries_within(consumer, 10.0 + QUIET_WINDOW)
+    fixture.note("delivered", first.id in {one.id for one in deliveries})
 
 
-# Lag, and what outlives a restart
+# Lag, and restarts
 
 
 @case("offset.lag-zero", rules=("R10.4",), level=SHOULD, needs=("@lag",))
 async def lag_zero(fixture: Fixture) -> None:
-    """A group that has acked everything has nothing before it and nothing in flight."""
+    """A group that has acked everything has no lag and nothing in flight."""
     topic, consumer = await fixture.subscribed()
     await fixture.send_all(topic, _bodies(10))
     await consumer.take(10)
@@ -242,7 +246,7 @@ async def lag_zero(fixture: Fixture) -> None:
 
 @case("offset.lag-counts", rules=("R10.4",), level=SHOULD, needs=("@lag",))
 async def lag_counts(fixture: Fixture) -> None:
-    """Three messages in flight and seven not yet read are told as that."""
+    """Three messages in flight and seven not yet received are counted as such."""
     topic, consumer = await fixture.subscribed(1)
     await fixture.send_all(topic, _bodies(10))
     held: list[Delivery] = await consumer.take(3, batch=3, settle=False)
@@ -252,17 +256,17 @@ async def lag_counts(fixture: Fixture) -> None:
 
 @case("offset.restart", rules=("R10.4", "R12.7"), needs=("@restart",), timeout=400.0)
 async def restart(fixture: Fixture) -> None:
-    """After a restart nothing that was acked before the last flush comes again, and nothing is lost."""
+    """After a restart no message acked before the last flush is redelivered, and none is lost."""
     topic, consumer = await fixture.subscribed(1)
     await fixture.send_all(topic, _bodies(50))
     lease = 30.0 + fixture.number("restart.high")
     acked = await consumer.take(20, batch=20)
     held = await consumer.take(30, batch=30, invisible=lease, settle=False)
-    consumer.seen.clear()
+    consumer.deliveries.clear()
     await fixture.clock.sleep(FLUSH)
     await fixture.target.restart()
     after = await _back(fixture, consumer)
     within = lease + fixture.number("revive.high") + 2 * PROMPT
-    seen = await after.take(30, within=within, poll=20.0)
-    assert not {one.id for one in acked} & {one.id for one in seen}, "what was acked came again"
-    assert {one.id for one in held} == {one.id for one in seen}
+    deliveries = await after.take(30, within=within, poll=20.0)
+    assert not {one.id for one in acked} & {one.id for one in deliveries}, "an acked message was redelivered"
+    assert {one.id for one in held} == {one.id for one in deliveries}

@@ -1,4 +1,4 @@
-"""Progress of groups over remoting: where they begin, go on and are moved to, and what is refused."""
+"""Progress of groups over remoting: where they start, continue and are reset to, and what is refused."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from aiorocketmq_conformance.case import EXTENSION, MUST, SHOULD, case
 from aiorocketmq_conformance.cases.shared.queues import REMOTING, RemotingReader, over_remoting
 from aiorocketmq_conformance.fixture import Fixture
 from aiorocketmq_conformance.probe.clock import within
-from aiorocketmq_conformance.probe.remoting_answers import Progress, number, told
-from aiorocketmq_conformance.tolerances import PROMPT, wake
+from aiorocketmq_conformance.probe.remoting_answers import Progress, number, response_text
+from aiorocketmq_conformance.tolerances import PROMPT, wake_window
 
 LIVE = ("live-broker-remoting.md 5",)
 PULLS = ("live-broker-remoting.md 4", "remoting-protocol.md 6.8")
 RESET = (*REMOTING, "@reset")
 MOVED = ("R10.6", *LIVE, "remoting-protocol.md 6.19")
-# Between two bursts, so that a time in the middle separates them on any clock.
+# Between two bursts, so that a time in between separates them on any clock.
 GAP = 3.0
 
 
@@ -29,13 +29,13 @@ async def _reader(fixture: Fixture) -> RemotingReader:
 
 @case("pull.young-queue-start", rules=(*LIVE, "R10.3"), level=EXTENSION, needs=REMOTING)
 async def young_queue_start(fixture: Fixture) -> None:
-    """A new group begins a young queue at 0, unless it asks to be told that nothing is written down."""
+    """A new group starts a young queue at 0, unless it asks for an error if nothing is committed."""
     reader = await _reader(fixture)
     usual = await reader.probe.committed(reader.topic, reader.group)
-    assert usual.code == ResponseCode.SUCCESS, f"it is answered {told(usual)}"
+    assert usual.code == ResponseCode.SUCCESS, f"answered with {response_text(usual)}"
     assert number(usual, "offset") == 0
     plain = await reader.probe.committed(reader.topic, reader.group, setZeroIfNotFound="false")
-    assert plain.code == ResponseCode.QUERY_NOT_FOUND, f"it is answered {told(plain)}"
+    assert plain.code == ResponseCode.QUERY_NOT_FOUND, f"answered with {response_text(plain)}"
 
 
 @case("pull.time-bounds", rules=(*LIVE, "R10.7"), level=EXTENSION, needs=REMOTING)
@@ -43,25 +43,25 @@ async def time_bounds(fixture: Fixture) -> None:
     """A time before all messages has the offset of the first one, a time after all that of the end."""
     reader = await _reader(fixture)
     now = fixture.clock.wall()
-    assert await reader.place("TIMESTAMP", now - 3600.0) == 0
-    assert await reader.place("TIMESTAMP", now + 3600.0) == 5
+    assert await reader.query_offset("TIMESTAMP", now - 3600.0) == 0
+    assert await reader.query_offset("TIMESTAMP", now + 3600.0) == 5
 
 
 @case("offset.reset-one-group[remoting]", rules=("R10.6",), level=MUST, needs=(*REMOTING, "@reset"))
 async def reset_one_group(fixture: Fixture) -> None:
-    """Moving one group leaves what another has committed."""
+    """A reset of one group does not change the committed offset of another."""
     moved = await over_remoting(fixture)
     other = await over_remoting(fixture, topic=moved.topic)
     await moved.send(7)
     for reader in (moved, other):
-        await reader.store(5)
+        await reader.commit(5)
     await fixture.target.reset_offset(moved.group, moved.topic, "beginning")
-    assert (await moved.stored(), await other.stored()) == (0, 5)
+    assert (await moved.committed(), await other.committed()) == (0, 5)
 
 
 @case("pull.groups-woken", rules=("live-broker-remoting.md 4",), level=EXTENSION, needs=REMOTING)
 async def groups_woken(fixture: Fixture) -> None:
-    """A message ends the waiting pulls of all three groups that hold its queue."""
+    """A message completes the waiting pulls of all three groups at its queue."""
     first = await over_remoting(fixture)
     readers = [first, *[await over_remoting(fixture, topic=first.topic) for _ in range(2)]]
     waiting = [asyncio.create_task(reader.pull(0, poll=15.0)) for reader in readers]
@@ -69,10 +69,10 @@ async def groups_woken(fixture: Fixture) -> None:
     (sent,) = await first.send(1)
     for page in await asyncio.gather(*waiting):
         assert page.ids == (sent.id,)
-        wake(fixture.target).check(page.at - sent.acked_at, "a waiting pull was answered")
+        wake_window(fixture.target).check(page.at - sent.acked_at, "a waiting pull was answered")
 
 
-# What does not exist
+# Unknown names
 
 
 @case("pull.unknown-topic", rules=PULLS, level=EXTENSION, needs=REMOTING)
@@ -88,7 +88,7 @@ async def unknown_topic(fixture: Fixture) -> None:
 
 @case("pull.unknown-queue", rules=PULLS, level=EXTENSION, needs=REMOTING)
 async def unknown_queue(fixture: Fixture) -> None:
-    """A pull of a queue that a topic does not have is refused, and brings nothing of another queue."""
+    """A pull of a queue that a topic does not have is refused, and returns nothing of another queue."""
     reader = await _reader(fixture)
     for queue in (1, 9):
         answer = await reader.probe.pull(reader.topic, reader.group, 0, queue=queue)
@@ -100,13 +100,13 @@ async def unknown_queue(fixture: Fixture) -> None:
 
 @case("pull.unknown-group", rules=PULLS, level=EXTENSION, needs=REMOTING)
 async def unknown_group(fixture: Fixture) -> None:
-    """A pull of a group that does not exist is served, and creates the group, which may commit from then on."""
-    known = await _reader(fixture)
-    reader = await over_remoting(fixture, topic=known.topic, group=fixture.fresh("group"))
+    """A pull of an unknown group is served, and creates the group, which can commit from then on."""
+    existing = await _reader(fixture)
+    reader = await over_remoting(fixture, topic=existing.topic, group=fixture.fresh("group"))
     page = await reader.pull(0)
     assert (page.outcome, page.next_offset) == ("found", 5)
-    await reader.store(3)
-    assert (await reader.stored(), await known.stored()) == (3, 0)
+    await reader.commit(3)
+    assert (await reader.committed(), await existing.committed()) == (3, 0)
 
 
 @case(
@@ -127,7 +127,7 @@ async def commit_unknown(fixture: Fixture, code: ResponseCode) -> None:
         answer = await reader.probe.commit(reader.topic, reader.group, 3, named=name)
     else:
         answer = await reader.probe.commit(reader.topic, name, 3)
-    assert answer.code == code, f"it is answered {told(answer)}"
+    assert answer.code == code, f"answered with {response_text(answer)}"
 
 
 # Progress
@@ -135,12 +135,12 @@ async def commit_unknown(fixture: Fixture, code: ResponseCode) -> None:
 
 @case("pull.commit-carried", rules=PULLS, level=EXTENSION, needs=REMOTING)
 async def commit_carried(fixture: Fixture) -> None:
-    """A pull stores the offset that it carries, also a smaller one, and none where it carries none."""
+    """A pull commits the offset that it contains, also a smaller one, and none if it contains none."""
     reader = await _reader(fixture)
     for commit, stored in ((4, 4), (2, 2), (None, 2)):
         answer = await reader.probe.pull(reader.topic, reader.group, 0, commit=commit)
         assert len(answer.records) == 5
-        assert await reader.stored() == stored
+        assert await reader.committed() == stored
 
 
 @case(
@@ -151,100 +151,101 @@ async def commit_carried(fixture: Fixture) -> None:
     params={"same": True, "other": False},
 )
 async def queue_resume(fixture: Fixture, is_same: bool) -> None:
-    """A group goes on where it has committed after its member left, with the {} client: nothing is read again."""
+    """A group continues at its committed offset after its member left, with the {} client: nothing is read again."""
     reader = await _reader(fixture)
     await reader.join()
     page = await reader.pull(0)
     assert page.next_offset == 5
-    await reader.store(5)
+    await reader.commit(5)
     await reader.leave()
     later = await reader.send(5)
     client_id = reader.probe.client_id if is_same else None
     again = await over_remoting(fixture, topic=reader.topic, group=reader.group, client_id=client_id)
     await again.join()
-    stored = await again.stored()
+    stored = await again.committed()
     assert stored == 5
     assert (await again.pull(stored)).ids == tuple(one.id for one in later)
 
 
 @case("offset.lag-zero[remoting]", rules=LIVE, level=SHOULD, needs=REMOTING)
 async def lag_zero(fixture: Fixture) -> None:
-    """A group that has committed the end of its queue has nothing before it."""
+    """A group that has committed the end of its queue has no lag."""
     reader = await _reader(fixture)
-    await reader.store(5)
+    await reader.commit(5)
     assert await reader.probe.progress(reader.topic, reader.group) == {0: Progress(5, 5)}
 
 
 @case("offset.lag-counts[remoting]", rules=LIVE, level=SHOULD, needs=REMOTING)
 async def lag_counts(fixture: Fixture) -> None:
-    """What a group has before it counts from where it has committed, not from what it has pulled."""
+    """Lag is counted from the committed offset, not from what was pulled."""
     reader = await _reader(fixture)
-    await reader.store(2)
+    await reader.commit(2)
     assert (await reader.pull(2)).next_offset == 5
     await reader.send(1)
     assert await reader.probe.progress(reader.topic, reader.group) == {0: Progress(2, 6)}
 
 
-# Moving a group
+# Reset of progress
 
 
 async def _bursts(fixture: Fixture) -> tuple[RemotingReader, float]:
-    """A group that has read and committed two bursts of five messages, and a time between them."""
+    """Return a group that has read and committed two bursts of five messages, and a time between them."""
     reader = await _reader(fixture)
     await fixture.clock.sleep(GAP / 2)
     middle = fixture.clock.wall()
     await fixture.clock.sleep(GAP / 2)
     await reader.send(5)
-    await reader.store(10)
+    await reader.commit(10)
     return reader, middle
 
 
 @case("offset.reset-back-time[remoting]", rules=("R10.7", *MOVED), level=SHOULD, needs=RESET)
 async def reset_back_time(fixture: Fixture) -> None:
-    """A group that is moved to a time before all messages goes on at the first one."""
+    """A group that is reset to a time before all messages continues at the first one."""
     reader, middle = await _bursts(fixture)
     await fixture.target.reset_offset(reader.group, reader.topic, middle - 3600.0)
-    assert await reader.stored() == 0
+    assert await reader.committed() == 0
 
 
 @case("offset.reset-forward[remoting]", rules=("R10.7", *MOVED), level=SHOULD, needs=RESET)
 async def reset_forward(fixture: Fixture) -> None:
-    """A group that is moved to the end goes on behind all messages."""
+    """A group that is reset to the end continues after all messages."""
     reader, _ = await _bursts(fixture)
-    await reader.store(3)
+    await reader.commit(3)
     await fixture.target.reset_offset(reader.group, reader.topic, "end")
-    assert await reader.stored() == 10
+    assert await reader.committed() == 10
 
 
 @case("offset.reset-middle[remoting]", rules=("R10.7", *MOVED), level=SHOULD, needs=RESET)
 async def reset_middle(fixture: Fixture) -> None:
-    """A group that is moved to a time between two bursts goes on at the second one, at most one message beside."""
+    """A group that is reset to a time between two bursts continues at the second one, give or take one message."""
     reader, middle = await _bursts(fixture)
     await fixture.target.reset_offset(reader.group, reader.topic, middle)
-    assert await reader.stored() in {4, 5, 6}
+    assert await reader.committed() in {4, 5, 6}
 
 
 @case("offset.reset-repeat[remoting]", rules=("R10.7", *MOVED), level=SHOULD, needs=RESET)
 async def reset_repeat(fixture: Fixture) -> None:
-    """Of three moves in a row the last one counts."""
+    """Of three resets in a row the last one counts."""
     reader, middle = await _bursts(fixture)
     for place in ("end", "beginning", middle):
         await fixture.target.reset_offset(reader.group, reader.topic, place)
-    assert await reader.stored() in {4, 5, 6}
+    assert await reader.committed() in {4, 5, 6}
 
 
 async def _running(fixture: Fixture) -> RemotingReader:
-    """A member that has read five messages and committed four, whose group is moved to the first one."""
+    """Return a member that has read five messages and committed four, and whose group is reset to the first one."""
     reader = await _reader(fixture)
     await reader.join()
-    await reader.store(4)
+    await reader.commit(4)
     assert (await reader.pull(4)).next_offset == 5
     await reader.probe.reset(reader.topic, reader.group)
     return reader
 
 
 async def _moved(reader: RemotingReader, position: int) -> int | None:
-    """The offset that a member at `position` is moved to, by its next pull or a request; AssertionError if by none."""
+    """Return the offset that a member at `position` is reset to, by its next pull or a request; AssertionError if by
+    none."""
     page = await reader.pull(position, poll=1.0)
     if page.outcome == "illegal":
         return page.next_offset
@@ -256,20 +257,21 @@ async def _moved(reader: RemotingReader, position: int) -> int | None:
 
 @case("offset.reset-running", rules=MOVED, level=EXTENSION, needs=REMOTING)
 async def reset_running(fixture: Fixture) -> None:
-    """A member whose group is moved gets the new offset with its next pull or in a request, and commits from there."""
+    """A member whose group is reset gets the new offset with its next pull or in a request, and commits from
+    there."""
     reader = await _running(fixture)
     assert await _moved(reader, 5) == 0
     assert (await reader.pull(0)).texts == ("m0", "m1", "m2", "m3", "m4")
-    await reader.store(2)
-    assert await reader.stored() == 2
+    await reader.commit(2)
+    assert await reader.committed() == 2
 
 
 @case("offset.reset-late-commit", rules=MOVED, level=EXTENSION, needs=REMOTING)
 async def reset_late_commit(fixture: Fixture) -> None:
-    """A commit by a member that does not know of a move yet does not undo the move."""
+    """A commit by a member that is not yet notified of a reset does not undo it."""
     reader = await _running(fixture)
-    await reader.store(5)
-    assert await reader.stored() == 0
+    await reader.commit(5)
+    assert await reader.committed() == 0
 
 
 @case(
@@ -280,12 +282,12 @@ async def reset_late_commit(fixture: Fixture) -> None:
     params={"back": 0.0, "forward": None},
 )
 async def reset_locked(fixture: Fixture, to: float | None) -> None:
-    """A member that holds the lock of a queue in which its group is moved ({}) keeps it, and reads on there."""
+    """A member keeps the lock of a queue in which its group is reset ({}), and continues there."""
     reader, _ = await _bursts(fixture)
     other = fixture.member()
     for member in (reader.probe, other):
         await member.join(reader.group, reader.topic)
-    await reader.store(3)
+    await reader.commit(3)
     assert await reader.probe.lock(reader.group, reader.topic, 0) == [0]
     await reader.probe.reset(reader.topic, reader.group, to)
     position = 10 if to is None else 0

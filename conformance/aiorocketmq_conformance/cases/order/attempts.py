@@ -1,4 +1,4 @@
-"""Ordered groups: attempt ids, changes inside a batch, and groups and topics of other kinds: inventory 4.3."""
+"""Ordered groups: attempt ids, changes within a batch, and groups and topics of other kinds: inventory 4.3."""
 
 from __future__ import annotations
 
@@ -6,35 +6,35 @@ import asyncio
 
 from aiorocketmq_conformance.case import INFORMATIONAL, SHOULD, case
 from aiorocketmq_conformance.cases.order.receiving import ORDERED, one_group
-from aiorocketmq_conformance.cases.shared.nack import give_back
+from aiorocketmq_conformance.cases.shared.nack import nack
 from aiorocketmq_conformance.consumer import SHORT_POLL
 from aiorocketmq_conformance.fixture import Fixture
 from aiorocketmq_conformance.probe import requests
 from aiorocketmq_conformance.probe.answers import code_of
-from aiorocketmq_conformance.tolerances import PROMPT, expiry
+from aiorocketmq_conformance.tolerances import PROMPT, expiry_window
 
 
 @case("fifo.change-middle", rules=("R8.11", "R8.6"), level=SHOULD, needs=ORDERED, timeout=120.0)
 async def change_middle(fixture: Fixture) -> None:
-    """With the head acked, the second changed to 2 s and the third left, nothing passes these, and they keep order."""
+    """With the head acked, the second changed to 2 s and the third not acked, no message overtakes them."""
     consumer, _, _ = await one_group(fixture, 6, shown=True)
     batch = (await consumer.receive(batch=3, invisible=10.0)).deliveries
     assert [one.text for one in batch] == ["m0", "m1", "m2"]
     await consumer.ack(batch[0])
-    await give_back(consumer, batch[1], 2.0)
-    seen: list[str] = []
-    end = fixture.clock.now() + expiry(fixture.target, 10.0, ordered=True).high + 20.0 + PROMPT
-    while len(set(seen)) < 5 and fixture.clock.now() < end:
+    await nack(consumer, batch[1], 2.0)
+    order: list[str] = []
+    end = fixture.clock.now() + expiry_window(fixture.target, 10.0, ordered=True).high + 20.0 + PROMPT
+    while len(set(order)) < 5 and fixture.clock.now() < end:
         answer = await consumer.receive(batch=1, invisible=60.0)
-        seen += [one.text for one in answer.deliveries]
+        order += [one.text for one in answer.deliveries]
         await consumer.ack(*answer.deliveries)
-    first = list(dict.fromkeys(seen))
-    assert first == ["m1", "m2", "m3", "m4", "m5"], f"delivered in the order {seen}"
+    first = list(dict.fromkeys(order))
+    assert first == ["m1", "m2", "m3", "m4", "m5"], f"delivered in the order {order}"
 
 
 @case("fifo.reentrant-attempt-id", rules=("R8.14",), level=SHOULD, needs=ORDERED)
 async def reentrant_attempt_id(fixture: Fixture) -> None:
-    """A receive repeated with its attempt id brings the same messages at once, and the attempt is not counted."""
+    """A receive repeated with its attempt id returns the same messages at once, and the attempt is not counted."""
     consumer, _, _ = await one_group(fixture, 4, shown=True)
     attempt_id = fixture.fresh("attempt")
     first = await consumer.receive(batch=2, attempt_id=attempt_id, invisible=60.0)
@@ -49,24 +49,24 @@ async def reentrant_attempt_id(fixture: Fixture) -> None:
 
 @case("fifo.new-attempt-id-blocked", rules=("R8.14", "R8.4"), level=SHOULD, needs=ORDERED, timeout=90.0)
 async def new_attempt_id_blocked(fixture: Fixture) -> None:
-    """A receive with another attempt id gets nothing while the first one's messages are in flight."""
+    """A receive with another attempt id returns nothing while the first one's messages are in flight."""
     consumer, _, _ = await one_group(fixture, 2)
     first = await consumer.one(attempt_id=fixture.fresh("attempt"), invisible=10.0)
     second = await consumer.one(attempt_id=fixture.fresh("attempt"), poll=20.0, within=2 * PROMPT)
     assert (first.text, second.text, second.attempt) == ("m0", "m0", 2)
-    expiry(fixture.target, 10.0, ordered=True).check_return(first, second)
+    expiry_window(fixture.target, 10.0, ordered=True).check_return(first, second)
     await consumer.ack(second)
     await consumer.take(1, batch=1)
 
 
 @case("fifo.other-group-same-queue", rules=("R8.2",), level=INFORMATIONAL, needs=ORDERED, timeout=90.0)
 async def other_group_same_queue(fixture: Fixture) -> None:
-    """A message group goes on while another on the same queue waits for its head."""
+    """A message group is delivered while another in the same queue is blocked by its head."""
     topic, consumer = await fixture.subscribed(1, type="FIFO", ordered=True)
     await fixture.send(topic, "a0", "a1", group=fixture.fresh("mg"))
     head = await consumer.one(invisible=30.0)
     await fixture.send(topic, "b0", group=fixture.fresh("mg"))
-    beside = await consumer.watch(2 * SHORT_POLL, batch=1, settle=True)
+    beside = await consumer.receive_for(2 * SHORT_POLL, batch=1, settle=True)
     await consumer.ack(head)
     grain = "group" if [one.text for one in beside] == ["b0"] else "queue"
     fixture.note("order.grain", grain)
@@ -75,24 +75,24 @@ async def other_group_same_queue(fixture: Fixture) -> None:
 
 @case("fifo.unordered-group", rules=("R8.1", "R5.12"), level=SHOULD, needs=ORDERED)
 async def unordered_group(fixture: Fixture) -> None:
-    """A group that is not ordered gets the later messages of a message group while the first is in flight."""
+    """A group that is not ordered receives later messages of a message group while the first is in flight."""
     topic, consumer = await fixture.subscribed(4, type="FIFO")
     await fixture.send(topic, *(f"m{n}" for n in range(10)), group=fixture.fresh("mg"))
     held = await consumer.one(invisible=60.0)
     rest = await consumer.take(9, batch=3)
-    assert fixture.clock.now() < held.at + 60.0, "the others came only after the first one's lease"
+    assert fixture.clock.now() < held.at + 60.0, "the others were delivered only after the first one's lease"
     assert {one.text for one in [held, *rest]} == {f"m{n}" for n in range(10)}
     await consumer.ack(held)
 
 
 @case("fifo.plain-topic-ordered-group", rules=("R8.1", "R8.4"), level=SHOULD, needs=ORDERED)
 async def plain_topic_ordered_group(fixture: Fixture) -> None:
-    """An ordered group reads a topic of one queue without message groups in the order of its offsets."""
+    """An ordered group receives messages of one queue without message groups in the order of their offsets."""
     topic, consumer = await fixture.subscribed(1, ordered=True)
     sent = await fixture.send(topic, *(f"m{n}" for n in range(20)))
-    seen = [one for _ in range(20) for one in await consumer.take(1, batch=1)]
-    assert [one.id for one in seen] == [one.id for one in sent]
-    assert {one.attempt for one in seen} == {1}
+    deliveries = [one for _ in range(20) for one in await consumer.take(1, batch=1)]
+    assert [one.id for one in deliveries] == [one.id for one in sent]
+    assert {one.attempt for one in deliveries} == {1}
 
 
 @case("fifo.missing-group", rules=("R4.5", "R4.6"), level=SHOULD, needs=(*ORDERED, "type.check"))
@@ -106,7 +106,7 @@ async def missing_group(fixture: Fixture) -> None:
 
 @case("fifo.queue-count-change", rules=("R8.17", "R4.8"), level=INFORMATIONAL, needs=ORDERED, timeout=150.0)
 async def queue_count_change(fixture: Fixture) -> None:
-    """The order of message groups outlasts a growth of their topic from two queues to six."""
+    """Message groups stay in order when their topic grows from two queues to six."""
     topic, consumer = await fixture.subscribed(2, type="FIFO", ordered=True)
     groups = [fixture.fresh("mg") for _ in range(6)]
 
@@ -118,12 +118,12 @@ async def queue_count_change(fixture: Fixture) -> None:
             await fixture.clock.sleep(0.2)
 
     producing = fixture.background(produce())
-    seen = await consumer.take(120, batch=8, within=60.0)
+    deliveries = await consumer.take(120, batch=8, within=60.0)
     await producing
     wrong = [
         group
         for group in groups
-        if [int(one.text) for one in seen if one.message_group == group] != list(range(20))
+        if [int(one.text) for one in deliveries if one.message_group == group] != list(range(20))
     ]
     fixture.note("out_of_order", len(wrong))
     assert not wrong, f"{len(wrong)} of 6 message groups changed their order"

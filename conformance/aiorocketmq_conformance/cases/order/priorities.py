@@ -1,4 +1,4 @@
-"""What priorities promise: inventory 4.6, first half."""
+"""Priorities: inventory 4.6, first half."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ LEVELS = 8
 
 
 def ranked(fixture: Fixture, topic: str, body: str, priority: int, **fields: Any) -> pb.Message:
-    """A message with a priority."""
+    """Return a message with a priority."""
     message = requests.message(topic, body, born_at=fixture.clock.wall(), **fields)
     message.system_properties.priority = priority
     if not fields:
@@ -28,7 +28,7 @@ def ranked(fixture: Fixture, topic: str, body: str, priority: int, **fields: Any
 
 
 async def prepared(fixture: Fixture) -> tuple[str, Consumer]:
-    """A fresh PRIORITY topic with a queue for each level, and its primed consumer."""
+    """Return a fresh PRIORITY topic with a queue for each level, and its primed consumer."""
     topic = await fixture.topic(LEVELS, type="PRIORITY")
     return topic, await fixture.consumer(topic)
 
@@ -39,8 +39,8 @@ async def send(fixture: Fixture, topic: str, *levels: int) -> list[Sent]:
 
 
 async def backlog(fixture: Fixture, topic: str, *levels: int) -> list[Sent]:
-    """The same, and wait until another group was handed all of them: a server shows a message some time after its
-    receipt, and what it does not show yet cannot come first."""
+    """The same, and wait until another group has received all of them: servers make a message visible some time after
+    its receipt, and an invisible one cannot be delivered first."""
     witness = await fixture.consumer(topic)
     sent = await send(fixture, topic, *levels)
     once_each(sent, await witness.take(len(sent), within=60.0))
@@ -48,18 +48,18 @@ async def backlog(fixture: Fixture, topic: str, *levels: int) -> list[Sent]:
 
 
 def level(delivery: Delivery) -> int:
-    """The level that a delivery's body tells."""
+    """Return the level in a delivery's body."""
     return int(delivery.text)
 
 
 @case("prio.backlog-order", rules=("R4.28", "R4.29"), level=EXTENSION, needs=NEEDS, timeout=180.0)
 async def backlog_order(fixture: Fixture) -> None:
-    """Of a backlog of 50 low and 50 high messages, taken one by one, the high ones come first."""
+    """Of a backlog of 50 low and 50 high messages, received one by one, the high ones are delivered first."""
     topic, consumer = await prepared(fixture)
     sent = await backlog(fixture, topic, *[1] * 50, *[6] * 50)
-    seen = await consumer.take(100, within=90.0, batch=1)
-    once_each(sent, seen)
-    assert [level(one) for one in seen] == [6] * 50 + [1] * 50
+    deliveries = await consumer.take(100, within=90.0, batch=1)
+    once_each(sent, deliveries)
+    assert [level(one) for one in deliveries] == [6] * 50 + [1] * 50
 
 
 @case(
@@ -71,18 +71,19 @@ async def backlog_order(fixture: Fixture) -> None:
     params={"batch-1": 1, "batch-32": 32},
 )
 async def levels(fixture: Fixture, batch: int) -> None:
-    """Ten messages of each of eight levels, sent in any order, come level by level, the highest first ({})."""
+    """Ten messages of each of eight levels, sent in any order, are delivered level by level, the highest first
+    ({})."""
     topic, consumer = await prepared(fixture)
     shuffled = random.Random(7).sample(list(range(LEVELS)) * 10, k=LEVELS * 10)
     sent = await backlog(fixture, topic, *shuffled)
-    seen = await consumer.take(len(sent), within=90.0, batch=batch)
-    once_each(sent, seen)
-    assert [level(one) for one in seen] == sorted(shuffled, reverse=True)
+    deliveries = await consumer.take(len(sent), within=90.0, batch=batch)
+    once_each(sent, deliveries)
+    assert [level(one) for one in deliveries] == sorted(shuffled, reverse=True)
 
 
 @case("prio.no-backlog", rules=("R4.29",), level=EXTENSION, needs=NEEDS)
 async def no_backlog(fixture: Fixture) -> None:
-    """A consumer that waits gets a low message at once, not after a high one that comes later."""
+    """A waiting consumer receives a low message at once, not after a high one that is sent later."""
     topic, consumer = await prepared(fixture)
     (low,) = await send(fixture, topic, 0)
     once_each([low], await consumer.take(1, within=PROMPT))
@@ -92,12 +93,12 @@ async def no_backlog(fixture: Fixture) -> None:
 
 @case("prio.roundtrip", rules=("R4.28",), level=EXTENSION, needs=NEEDS)
 async def roundtrip(fixture: Fixture) -> None:
-    """A priority is delivered as it was sent, also one above the number of queues; other messages have none."""
+    """Messages are delivered with their priority, also one above the number of queues; other messages have none."""
     topic, consumer = await prepared(fixture)
     for priority in (0, 7, 100, 2**31 - 1):
         await send(fixture, topic, priority)
-        (seen,) = await consumer.take(1, within=PROMPT)
-        system = seen.message.system_properties
+        (delivery,) = await consumer.take(1, within=PROMPT)
+        system = delivery.message.system_properties
         assert system.HasField("priority"), f"the priority {priority} is lost"
         assert system.priority == priority
         assert system.message_type == pb.MessageType.PRIORITY
@@ -110,14 +111,14 @@ async def roundtrip(fixture: Fixture) -> None:
 
 @case("prio.range", rules=("R4.28",), level=EXTENSION, needs=NEEDS)
 async def refused(fixture: Fixture) -> None:
-    """A negative priority is refused and nothing stored."""
+    """A negative priority is refused and nothing is stored."""
     topic, consumer = await prepared(fixture)
     producer = await fixture.producer(topic)
     reply = await producer.send(ranked(fixture, topic, "-1", -1))
     assert reply.status.code != pb.Code.OK
     fixture.note("answer", code_of(reply))
     (sentinel,) = await send(fixture, topic, 0)
-    once_each([sentinel], await consumer.watch(5.0, settle=True))
+    once_each([sentinel], await consumer.receive_for(5.0, settle=True))
 
 
 @case(
@@ -132,7 +133,7 @@ async def refused(fixture: Fixture) -> None:
     },
 )
 async def exclusive(fixture: Fixture, fields: dict[str, Any]) -> None:
-    """A message that has a priority and also a {} is none for a PRIORITY topic."""
+    """A PRIORITY topic refuses a message that has a priority and also a {}."""
     topic = await fixture.topic(LEVELS, type="PRIORITY")
     producer = await fixture.producer(topic)
     reply = await producer.send(ranked(fixture, topic, "m", 3, **fields))
@@ -147,7 +148,7 @@ async def exclusive(fixture: Fixture, fields: dict[str, Any]) -> None:
     params={"with-on-NORMAL": ("NORMAL", 3), "without-on-PRIORITY": ("PRIORITY", None)},
 )
 async def wrong_topic(fixture: Fixture, given: tuple[str, int | None]) -> None:
-    """A message and a topic of which only one knows priorities ({}) do not go together."""
+    """A PRIORITY topic refuses messages without a priority, and other topics those with one ({})."""
     kind, priority = given
     topic = await fixture.topic(LEVELS, type=kind)
     producer = await fixture.producer(topic)
@@ -160,23 +161,23 @@ async def wrong_topic(fixture: Fixture, given: tuple[str, int | None]) -> None:
 
 @case("prio.retry-inversion", rules=("R4.29",), level=INFORMATIONAL, needs=NEEDS, timeout=120.0)
 async def retry_inversion(fixture: Fixture) -> None:
-    """A redelivered message of the highest level comes before fresh ones of lower levels."""
+    """A redelivered message of the highest level is delivered before fresh ones of lower levels."""
     topic, consumer = await prepared(fixture)
     (high,) = await send(fixture, topic, 7)
     first = await consumer.one(invisible=10.0)
     assert first.id == high.id
     await fixture.clock.sleep(10.0 + fixture.number("revive.high"))
     low = await send(fixture, topic, 0, 1, 2)
-    seen = await consumer.take(4, batch=1, within=60.0)
-    order = [level(one) for one in seen]
+    deliveries = await consumer.take(4, batch=1, within=60.0)
+    order = [level(one) for one in deliveries]
     fixture.note("order", str(order))
-    once_each([high, *low], seen)
-    assert order[0] == 7, f"the redelivery came as number {order.index(7) + 1}"
+    once_each([high, *low], deliveries)
+    assert order[0] == 7, f"the redelivery was number {order.index(7) + 1}"
 
 
 @case("prio.loss-free", rules=("R4.29",), level=EXTENSION, needs=NEEDS, timeout=240.0)
 async def loss_free(fixture: Fixture) -> None:
-    """Of 400 messages of mixed levels sent over eight lanes none is lost, doubled or starved."""
+    """Of 400 concurrently sent messages of mixed levels none is lost, duplicated or starved."""
     topic, consumer = await prepared(fixture)
     chance = random.Random(11)
     sent = []
@@ -184,7 +185,7 @@ async def loss_free(fixture: Fixture) -> None:
         batch = [chance.randrange(LEVELS) for _ in range(40)]
         sent += await send(fixture, topic, *batch)
         await consumer.receive(batch=5, invisible=60.0)
-    seen = [*consumer.seen]
-    await consumer.ack(*seen)
-    seen += await consumer.take(len(sent) - len(seen), within=120.0)
-    once_each(sent, seen)
+    deliveries = [*consumer.deliveries]
+    await consumer.ack(*deliveries)
+    deliveries += await consumer.take(len(sent) - len(deliveries), within=120.0)
+    once_each(sent, deliveries)

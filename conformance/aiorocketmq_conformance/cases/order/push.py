@@ -28,10 +28,10 @@ async def _succeed(_: Delivery) -> bool:
 
 
 def _by_group(runs: list[Handled]) -> dict[str, list[Handled]]:
-    told: dict[str, list[Handled]] = defaultdict(list)
+    runs_by_group: dict[str, list[Handled]] = defaultdict(list)
     for run in runs:
-        told[run.delivery.message_group].append(run)
-    return told
+        runs_by_group[run.delivery.message_group].append(run)
+    return runs_by_group
 
 
 @case("fifo.two-groups-100", rules=("R8.1", "R8.4"), needs=PUSHED, timeout=90.0)
@@ -40,7 +40,7 @@ async def two_groups_100(fixture: Fixture) -> None:
     topic = await fixture.topic(4, type="FIFO")
     groups = [fixture.fresh("mg") for _ in range(2)]
     primed = await fixture.consumer(topic, ordered=True)
-    # Sent before anybody looks, so that they come in large batches.
+    # Sent before the first receive, so that they are delivered in large batches.
     for n in range(50):
         for group in groups:
             await fixture.send(topic, str(n), group=group)
@@ -50,8 +50,8 @@ async def two_groups_100(fixture: Fixture) -> None:
     while len(one.handled) + len(two.handled) < 100 and fixture.clock.now() < end:
         await fixture.clock.sleep(0.5)
     runs = sorted([*one.handled, *two.handled], key=lambda run: run.serial)
-    told = {group: [int(run.delivery.text) for run in each] for group, each in _by_group(runs).items()}
-    assert told == {group: list(range(50)) for group in groups}
+    numbers = {group: [int(run.delivery.text) for run in each] for group, each in _by_group(runs).items()}
+    assert numbers == {group: list(range(50)) for group in groups}
 
 
 @case("fifo.one-inflight-consumer", rules=("R8.4", "R8.16"), needs=PUSHED, timeout=90.0)
@@ -92,25 +92,25 @@ async def _fail_odd_once(fixture: Fixture, group_count: int) -> None:
     for n in range(10):
         await fixture.send(topic, str(n), group=groups[n % group_count])
     await push.until(lambda runs: sum(run.succeeded for run in runs) >= 10, 60.0)
-    told = _by_group(push.handled)
-    assert set(told) == set(groups), "a message group without any message"
+    runs_by_group = _by_group(push.handled)
+    assert set(runs_by_group) == set(groups), "a message group without any message"
     for index, group in enumerate(groups):
-        # A failed message is tried again before its successor starts: so its two runs lie side by side.
+        # A failed message is retried before its successor starts: so its two runs are adjacent.
         expected = [
             (n, succeeded)
             for n in range(index, 10, group_count)
             for succeeded in ((False, True) if n % 2 else (True,))
         ]
-        assert [(int(run.delivery.text), run.succeeded) for run in told[group]] == expected
+        assert [(int(run.delivery.text), run.succeeded) for run in runs_by_group[group]] == expected
 
 
 @case("fifo.push-inline-retry", rules=("R8.19",), needs=PUSHED, timeout=120.0)
 async def push_inline_retry(fixture: Fixture) -> None:
-    """Messages that fail once are tried again before their successors start; the end comes in sending order."""
+    """Messages that fail once are retried before their successors start, and succeed in sending order."""
     await _fail_odd_once(fixture, 1)
 
 
 @case("fifo.push-retry-3-groups", rules=("R8.19",), needs=PUSHED, timeout=120.0)
 async def push_retry_3_groups(fixture: Fixture) -> None:
-    """The same with three message groups: each has its messages, and has them in order."""
+    """The same with three message groups: each is complete and in order."""
     await _fail_odd_once(fixture, 3)

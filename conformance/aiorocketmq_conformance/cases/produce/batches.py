@@ -1,4 +1,4 @@
-"""What a producer is promised who sends several messages in one request: the batch rows of inventory 4.2."""
+"""Sends of several messages in one request: the batch rows of inventory 4.2."""
 
 from __future__ import annotations
 
@@ -21,16 +21,16 @@ async def same_topic(fixture: Fixture) -> None:
     batch = [requests.message(topic, f"m{n}", born_at=fixture.clock.wall()) for n in range(10)]
     reply = await producer.send(*batch)
     assert code_of(reply) == "OK"
-    seen = await consumer.take(10, within=30.0)
-    assert [one.text for one in seen] == [f"m{n}" for n in range(10)]
-    assert len({one.queue for one in seen}) == 1, "the batch was spread over queues"
-    offsets = [one.offset for one in seen]
+    deliveries = await consumer.take(10, within=30.0)
+    assert [one.text for one in deliveries] == [f"m{n}" for n in range(10)]
+    assert len({one.queue for one in deliveries}) == 1, "the batch was spread over queues"
+    offsets = [one.offset for one in deliveries]
     assert offsets == list(range(offsets[0], offsets[0] + 10))
 
 
 @case("send.batch-receipts", rules=("R4.15",), level=SHOULD, needs=(*NEEDS, "batch.receipt=each"))
 async def receipts(fixture: Fixture) -> None:
-    """The answer to a batch has an entry for each message, in order, with its id and offset."""
+    """The response to a batch has an entry for each message, in order, with its id and offset."""
     topic = await fixture.topic(1)
     producer = await fixture.producer(topic)
     batch = [requests.message(topic, f"m{n}", born_at=fixture.clock.wall()) for n in range(10)]
@@ -44,7 +44,7 @@ async def receipts(fixture: Fixture) -> None:
 
 @case("send.batch-receipt-one", rules=("R4.15",), level=SHOULD, needs=(*NEEDS, "batch.receipt=one"))
 async def receipt_one(fixture: Fixture) -> None:
-    """The one entry of the answer to a batch is OK and tells the offset of the first message."""
+    """The single entry of the response to a batch is OK and has the offset of the first message."""
     topic, consumer = await fixture.subscribed(1)
     producer = await fixture.producer(topic)
     reply = await producer.send(
@@ -52,8 +52,8 @@ async def receipt_one(fixture: Fixture) -> None:
     )
     (entry,) = reply.entries
     assert code_of(entry) == "OK"
-    seen = await consumer.take(10, within=30.0)
-    assert entry.offset == min(one.offset for one in seen)
+    deliveries = await consumer.take(10, within=30.0)
+    assert entry.offset == min(one.offset for one in deliveries)
 
 
 @case("send.batch-own-fields", rules=("R4.15",), level=SHOULD, needs=NEEDS)
@@ -73,8 +73,8 @@ async def own_fields(fixture: Fixture) -> None:
         for n in range(3)
     ]
     await producer.send(*batch)
-    seen = await consumer.take(3, within=30.0)
-    for n, (sent, got) in enumerate(zip(batch, seen, strict=True)):
+    deliveries = await consumer.take(3, within=30.0)
+    for n, (sent, got) in enumerate(zip(batch, deliveries, strict=True)):
         system = got.message.system_properties
         assert (got.text, got.id) == (f"m{n}", sent.system_properties.message_id)
         assert (system.tag, list(system.keys)) == (f"t{n}", [f"k{n}"])
@@ -94,10 +94,10 @@ async def one_bad(fixture: Fixture) -> None:
     await fixture.expect_nothing(consumer, PROMPT)
 
 
-# On a server that takes such a batch its timer may die, and every delayed message and redelivery of all others with it.
+# On a server that accepts such a batch its timer may die, and with it every delayed message and redelivery of others.
 @case("send.batch-delayed", rules=("R4.16",), level=SHOULD, needs=(*NEEDS, "type.delay", "batch-delays"))
 async def delayed(fixture: Fixture) -> None:
-    """A batch of delayed messages is refused, or each of them comes at its own time."""
+    """A batch of delayed messages is refused, or each of them is delivered at its own time."""
     topic, consumer = await fixture.subscribed(1, type="DELAY")
     producer = await fixture.producer(topic)
     began, now = fixture.clock.wall(), fixture.clock.now()
@@ -110,18 +110,18 @@ async def delayed(fixture: Fixture) -> None:
     if reply.status.code != pb.Code.OK:
         await fixture.expect_nothing(consumer, 10.0, "refused, but delivered", sentinel=at)
         return
-    seen = await consumer.take(2, within=4 * PROMPT)
-    assert sorted(one.text for one in seen) == ["3", "6"]
-    for one in seen:
+    deliveries = await consumer.take(2, within=4 * PROMPT)
+    assert sorted(one.text for one in deliveries) == ["3", "6"]
+    for one in deliveries:
         late = one.at - now - float(one.text)
         assert -fixture.number("early") <= late <= fixture.number("delay.high") + 2.0, (
-            f"{one} came {late:.1f} s after its time"
+            f"{one} was delivered {late:.1f} s late"
         )
 
 
 @case("send.batch-half", rules=("R4.16",), level=SHOULD, needs=(*NEEDS, "type.tx"))
 async def transactional(fixture: Fixture) -> None:
-    """A batch of transactional messages is refused, or delivers nothing before its transactions end."""
+    """A batch of transactional messages is refused, or not delivered before its transactions are committed."""
     topic, consumer = await fixture.subscribed(1, type="TRANSACTION")
     producer = await fixture.producer(topic)
     half = pb.MessageType.TRANSACTION
@@ -129,7 +129,7 @@ async def transactional(fixture: Fixture) -> None:
         *(requests.message(topic, f"m{n}", kind=half, born_at=fixture.clock.wall()) for n in range(2))
     )
     fixture.note("answer", code_of(reply))
-    assert not await consumer.watch(PROMPT), "delivered before the transactions ended"
+    assert not await consumer.receive_for(PROMPT), "delivered before the transactions ended"
 
 
 @case("send.batch-empty-second", rules=("4.1",), level=SHOULD, needs=NEEDS)

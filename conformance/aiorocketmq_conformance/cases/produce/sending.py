@@ -1,4 +1,4 @@
-"""What a producer is promised: inventory 4.2."""
+"""Sends of single messages: inventory 4.2."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from aiorocketmq_conformance.probe.answers import code_of
 from aiorocketmq_conformance.tolerances import QUIET_WINDOW
 from aiorocketmq_conformance.verdicts import NotApplicable
 
-# The server adds these to a reader's properties although they are not the user's (inventory O16, rule R4.4).
+# Added to user properties by the server (inventory O16, rule R4.4).
 LEAKED = {"__SHARDINGKEY", "__transactionId__", "TRACE_CONTEXT", "TRANSACTION_CHECK_TIMES",
           "CHECK_IMMUNITY_TIME_IN_SECONDS"}  # fmt: skip
 
@@ -43,13 +43,13 @@ async def receive_10(fixture: Fixture, concurrent: bool) -> None:
     sent = (
         await fixture.send_all(topic, bodies, lanes=10) if concurrent else await fixture.send(topic, *bodies)
     )
-    seen = await consumer.take(10, within=30.0)
-    once_each(sent, seen)
+    deliveries = await consumer.take(10, within=30.0)
+    once_each(sent, deliveries)
 
 
 @case("send.id-echo", rules=("R4.1", "R4.14"))
 async def id_echo(fixture: Fixture) -> None:
-    """Ids made by the client come back byte-equal, of whatever form, and stay apart over 200 sends."""
+    """Message ids of any form are delivered unchanged, and are distinct over 200 sends."""
     topic, consumer = await fixture.subscribed()
     sent = await fixture.send_all(topic, [f"m{n}" for n in range(200)])
     odd = ["plain", "with space", "顧客-7", "x" * 300]
@@ -59,37 +59,38 @@ async def id_echo(fixture: Fixture) -> None:
         )
         for id_ in odd
     ]
-    seen = await consumer.take(204, within=60.0)
-    assert {one.id for one in seen} == {one.id for one in sent}
+    deliveries = await consumer.take(204, within=60.0)
+    assert {one.id for one in deliveries} == {one.id for one in sent}
     assert len({one.receipt.message_id for one in sent}) == 204
 
 
 @case("send.offsets-increase", rules=("R4.12", "R5.12"))
 async def offsets_increase(fixture: Fixture) -> None:
-    """On one queue receipts of serial sends count up by one, and each message is read at its receipt's offset."""
+    """In one queue the offsets of serial sends increase by one, and each message is delivered at its receipt's
+    offset."""
     topic, consumer = await fixture.subscribed(1)
     sent = await fixture.send(topic, *(f"m{n}" for n in range(50)))
     offsets = [one.receipt.offset for one in sent]
     assert offsets == list(range(offsets[0], offsets[0] + 50))
-    seen = await consumer.take(50, within=30.0)
-    assert {one.id: one.offset for one in seen} == {one.id: one.receipt.offset for one in sent}
+    deliveries = await consumer.take(50, within=30.0)
+    assert {one.id: one.offset for one in deliveries} == {one.id: one.receipt.offset for one in sent}
 
 
 @case("send.offset-value-unique", rules=("R4.12",))
 async def offset_value_unique(fixture: Fixture) -> None:
-    """Four producers on one queue never share an offset, and no message is at two."""
+    """Messages of four producers in one queue have distinct offsets."""
     topic, consumer = await fixture.subscribed(1)
 
     async def produce(lane: int) -> list[Sent]:
         client = await fixture.producer(topic)
-        made = [requests.message(topic, f"{lane}-{n}", born_at=fixture.clock.wall()) for n in range(100)]
-        return [await fixture.send_message(message, client) for message in made]
+        messages = [requests.message(topic, f"{lane}-{n}", born_at=fixture.clock.wall()) for n in range(100)]
+        return [await fixture.send_message(message, client) for message in messages]
 
     sent = [one for lane in await asyncio.gather(*map(produce, range(4))) for one in lane]
     assert len({one.receipt.offset for one in sent}) == 400
-    seen = await consumer.take(400, within=60.0)
-    assert {(one.id, one.offset) for one in seen} == {(one.id, one.receipt.offset) for one in sent}
-    assert len(seen) == 400
+    deliveries = await consumer.take(400, within=60.0)
+    assert {(one.id, one.offset) for one in deliveries} == {(one.id, one.receipt.offset) for one in sent}
+    assert len(deliveries) == 400
 
 
 @case(
@@ -106,11 +107,11 @@ async def offset_value_unique(fixture: Fixture) -> None:
     },
 )
 async def body_roundtrip(fixture: Fixture, body: bytes) -> None:
-    """A body ({}) is delivered byte by byte as it was sent."""
+    """A body ({}) is delivered unchanged."""
     topic, consumer = await fixture.subscribed(1)
     await fixture.send(topic, body)
-    (seen,) = await consumer.take(1)
-    assert seen.body == body
+    (delivery,) = await consumer.take(1)
+    assert delivery.body == body
 
 
 @case(
@@ -121,15 +122,16 @@ async def body_roundtrip(fixture: Fixture, body: bytes) -> None:
     timeout=90.0,
 )
 async def body_max(fixture: Fixture, kind: str) -> None:
-    """A {} message of exactly the largest allowed body is delivered intact; one byte more is MESSAGE_BODY_TOO_LARGE."""
+    """A {} message of exactly the largest allowed body is delivered intact; one byte more is
+    MESSAGE_BODY_TOO_LARGE."""
     size = int(fixture.number("body.max"))
     group = fixture.fresh("mg") if kind == "FIFO" else None
     topic, consumer = await fixture.subscribed(1, type=kind, ordered=kind == "FIFO")
     body = bytes(1024) + b"\xff" * (size - 1025) + b"."
     (sent,) = await fixture.send(topic, body, group=group)
-    (seen,) = await consumer.take(1, within=30.0)
-    assert seen.id == sent.id
-    assert seen.body == body, "the largest body came back changed"
+    (delivery,) = await consumer.take(1, within=30.0)
+    assert delivery.id == sent.id
+    assert delivery.body == body, "the largest body was changed"
     producer = await fixture.producer(topic)
     response = await producer.send(requests.message(topic, body + b".", group=group))
     assert code_of(response) == "MESSAGE_BODY_TOO_LARGE"
@@ -145,12 +147,12 @@ async def tag_roundtrip(fixture: Fixture) -> None:
     tags = {"ascii": "Tag-A_1", "cjk": "标签", "long": "t" * 128, "none": None}
     for body, tag in tags.items():
         await fixture.send(topic, body, tag=tag)
-    seen = await consumer.take(4)
-    told = {
+    deliveries = await consumer.take(4)
+    received = {
         one.text: one.message.system_properties.tag if one.message.system_properties.HasField("tag") else None
-        for one in seen
+        for one in deliveries
     }
-    assert told == tags
+    assert received == tags
 
 
 @case("send.keys-roundtrip", rules=("R4.2",))
@@ -160,8 +162,8 @@ async def keys_roundtrip(fixture: Fixture) -> None:
     keys = {"zero": [], "one": ["order-1"], "three": ["c", "a", "b"], "cjk": ["订单", "顧客7"]}
     for body, of in keys.items():
         await fixture.send(topic, body, keys=of)
-    seen = await consumer.take(4)
-    assert {one.text: list(one.message.system_properties.keys) for one in seen} == keys
+    deliveries = await consumer.take(4)
+    assert {one.text: list(one.message.system_properties.keys) for one in deliveries} == keys
 
 
 @case("send.properties-roundtrip", rules=("R4.1", "R4.2", "R4.4"))
@@ -175,30 +177,31 @@ async def properties_roundtrip(fixture: Fixture) -> None:
     }
     for body, properties in maps.items():
         await fixture.send(topic, body, properties=properties)
-    seen = await consumer.take(3)
-    told = {
-        one.text: {k: v for k, v in one.message.user_properties.items() if k not in LEAKED} for one in seen
+    deliveries = await consumer.take(3)
+    received = {
+        one.text: {k: v for k, v in one.message.user_properties.items() if k not in LEAKED}
+        for one in deliveries
     }
-    assert told == maps
+    assert received == maps
 
 
 @case("send.props-isolated", rules=("R4.3",))
 async def props_isolated(fixture: Fixture) -> None:
-    """Messages sent one after the other keep their own properties, tags and keys."""
+    """Messages sent one after the other each keep their own properties, tags and keys."""
     topic, consumer = await fixture.subscribed(1)
     await fixture.send(topic, "first", properties={"shared": "1", "only-first": "x"}, tag="one", keys=["k1"])
     await fixture.send(topic, "second", properties={"shared": "2"})
     await fixture.send(topic, "third", properties={"shared": "3"}, tag="three", keys=["k3"])
-    seen = await consumer.take(3)
-    told = {
+    deliveries = await consumer.take(3)
+    received = {
         one.text: (
             {k: v for k, v in one.message.user_properties.items() if k not in LEAKED},
             one.message.system_properties.tag,
             list(one.message.system_properties.keys),
         )
-        for one in seen
+        for one in deliveries
     }
-    assert told == {
+    assert received == {
         "first": ({"shared": "1", "only-first": "x"}, "one", ["k1"]),
         "second": ({"shared": "2"}, "", []),
         "third": ({"shared": "3"}, "three", ["k3"]),
@@ -207,17 +210,17 @@ async def props_isolated(fixture: Fixture) -> None:
 
 @case("send.timestamps", rules=("R4.3",))
 async def timestamps(fixture: Fixture) -> None:
-    """The born time is the sender's, the store time lies between sending and its answer, both hosts are told."""
+    """The born time is the sender's, the store time lies between request and response, both hosts are set."""
     topic, consumer = await fixture.subscribed(1)
     born = round(fixture.clock.wall() - 5.0, 3)
     (sent,) = await fixture.send(topic, "m", born_at=born)
     answered = fixture.clock.wall()
-    (seen,) = await consumer.take(1)
-    system = seen.message.system_properties
+    (delivery,) = await consumer.take(1)
+    system = delivery.message.system_properties
     early = fixture.number("early")
-    assert abs(seen.born_at - born) < 0.0015, f"born {born:.3f}, told {seen.born_at:.3f}"
-    assert sent.wall - early <= seen.stored_at <= answered + early, (
-        f"stored {seen.stored_at - sent.wall:+.3f} s from the send, answered {answered - sent.wall:+.3f} s"
+    assert abs(delivery.born_at - born) < 0.0015, f"born {born:.3f}, delivered with {delivery.born_at:.3f}"
+    assert sent.wall - early <= delivery.stored_at <= answered + early, (
+        f"stored {delivery.stored_at - sent.wall:+.3f} s from the send, answered {answered - sent.wall:+.3f} s"
     )
     assert system.store_host
     assert system.born_host == "probe"
@@ -228,8 +231,8 @@ async def first_attempt_is_1(fixture: Fixture, ordered: bool) -> None:
     """A message delivered for the first time to a(n) {} group has delivery attempt 1."""
     topic, consumer = await fixture.subscribed(ordered=ordered)
     await fixture.send(topic, "a", "b", "c")
-    seen = await consumer.take(3)
-    assert [one.attempt for one in seen] == [1, 1, 1]
+    deliveries = await consumer.take(3)
+    assert [one.attempt for one in deliveries] == [1, 1, 1]
 
 
 @case("send.batch-mixed-topics", rules=("R4.1",), timeout=90.0)
@@ -241,8 +244,8 @@ async def batch_mixed_topics(fixture: Fixture) -> None:
     response = await producer.send(requests.message(one, "a"), requests.message(two, "b"))
     assert code_of(response) == "MESSAGE_CORRUPTED"
     assert not response.entries
-    for seen in await asyncio.gather(*(fixture.deliveries_within(reader, 5.0) for reader in readers)):
-        assert not seen, f"a refused request stored {seen}"
+    for deliveries in await asyncio.gather(*(fixture.deliveries_within(reader, 5.0) for reader in readers)):
+        assert not deliveries, f"a refused request stored {deliveries}"
 
 
 @case("send.batch-empty", rules=("R4.1",), prepared=())
@@ -299,7 +302,7 @@ async def type_mismatch(fixture: Fixture, pair: tuple[str, str]) -> None:
     response = await client.send(_typed(fixture, topic, carried))
     assert code_of(response) == "MESSAGE_PROPERTY_CONFLICT_WITH_TYPE"
     assert not response.entries
-    if of != "TRANSACTION":  # no sentinel without ending a transaction, which is another group's promise
+    if of != "TRANSACTION":  # a sentinel would need a commit, which other cases judge
         fields: dict[str, Any] = {"group": "mg"} if of == "FIFO" else {}
         if of == "DELAY":
             fields["deliver_at"] = fixture.clock.wall()
@@ -314,7 +317,7 @@ async def type_mismatch(fixture: Fixture, pair: tuple[str, str]) -> None:
     params={kind: kind for kind in _TYPES},
 )
 async def type_match(fixture: Fixture, kind: str) -> None:
-    """A {} message is taken by a topic of its type."""
+    """A {} message is accepted by a topic of its type."""
     topic = await fixture.topic(1, type=kind)
     sent = await fixture.send_message(_typed(fixture, topic, kind))
     assert sent.receipt.message_id == sent.id
@@ -322,28 +325,28 @@ async def type_match(fixture: Fixture, kind: str) -> None:
 
 @case("send.topic-isolation", rules=("R5.1",), timeout=90.0)
 async def topic_isolation(fixture: Fixture) -> None:
-    """A reader of one topic sees nothing of another."""
+    """Messages of one topic are not delivered to consumers of another."""
     mine, other = await fixture.topic(), await fixture.topic()
     consumer = await fixture.consumer(mine)
     sent = await fixture.send(mine, *(f"mine-{n}" for n in range(10)))
     await fixture.send(other, *(f"other-{n}" for n in range(10)))
-    seen = await consumer.take(10)
-    seen += await fixture.deliveries_within(consumer, 5.0)
-    once_each(sent, seen)
-    assert {one.topic for one in seen} == {mine}
+    deliveries = await consumer.take(10)
+    deliveries += await fixture.deliveries_within(consumer, 5.0)
+    once_each(sent, deliveries)
+    assert {one.topic for one in deliveries} == {mine}
 
 
 @case("send.concurrent-producers", rules=("R4.12",), timeout=120.0)
 async def concurrent_producers(fixture: Fixture) -> None:
-    """What eight producers got acknowledged, 800 messages, is exactly what is delivered."""
+    """Of 800 messages of eight producers exactly the acknowledged ones are delivered."""
     topic, consumer = await fixture.subscribed(8)
 
     async def produce(lane: int) -> list[Sent]:
         client = await fixture.producer(topic)
-        made = [requests.message(topic, f"{lane}-{n}", born_at=fixture.clock.wall()) for n in range(100)]
-        return [await fixture.send_message(message, client) for message in made]
+        messages = [requests.message(topic, f"{lane}-{n}", born_at=fixture.clock.wall()) for n in range(100)]
+        return [await fixture.send_message(message, client) for message in messages]
 
     lanes = await asyncio.gather(*map(produce, range(8)))
-    seen = await consumer.take(800, within=60.0)
-    seen += await fixture.deliveries_within(consumer, QUIET_WINDOW)
-    once_each([one for lane in lanes for one in lane], seen)
+    deliveries = await consumer.take(800, within=60.0)
+    deliveries += await fixture.deliveries_within(consumer, QUIET_WINDOW)
+    once_each([one for lane in lanes for one in lane], deliveries)

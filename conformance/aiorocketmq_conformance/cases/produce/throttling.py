@@ -1,4 +1,4 @@
-"""What a server does to those who ask too often, and the library with it: `send.throttled` of inventory 4.2."""
+"""Throttled sends, of probes and of the client library: `send.throttled` of inventory 4.2."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ RATE = 5.0
 
 @case("send.throttled", rules=("R1.9", "13.1"), level=EXTENSION, needs=("@throttle",))
 async def throttled(fixture: Fixture) -> None:
-    """Sends above the rate are refused as too many and not stored; later the same ones are taken."""
+    """Sends above the rate limit are refused and not stored; later ones are accepted."""
     topic, consumer = await fixture.subscribed(1)
     producer = await fixture.producer(topic)
-    await fixture.target.special.limit_rate("SendMessage", RATE)
+    await fixture.target.privileged.limit_rate("SendMessage", RATE)
     messages = [requests.message(topic, f"m{n}", born_at=fixture.clock.wall()) for n in range(20)]
     replies = await asyncio.gather(*map(producer.send, messages))
     codes = Counter(code_of(reply) for reply in replies)
@@ -34,10 +34,10 @@ async def throttled(fixture: Fixture) -> None:
     for message in refused:
         await fixture.clock.sleep(1.0)
         again = await producer.send(message)
-        assert code_of(again) == "OK", "refused, though nobody had sent for a second"
-    await fixture.target.special.limit_rate("SendMessage", None)
-    seen = await fixture.deliveries_within(consumer, PROMPT)
-    assert Counter(one.id for one in seen) == Counter(
+        assert code_of(again) == "OK", "refused, although nothing was sent for a second"
+    await fixture.target.privileged.limit_rate("SendMessage", None)
+    deliveries = await fixture.deliveries_within(consumer, PROMPT)
+    assert Counter(one.id for one in deliveries) == Counter(
         message.system_properties.message_id for message in messages
     )
 

@@ -10,13 +10,13 @@ from aiorocketmq_conformance.case import case
 from aiorocketmq_conformance.consumer import SHORT_POLL, Consumer
 from aiorocketmq_conformance.fixture import Fixture
 from aiorocketmq_conformance.probe.answers import Delivery, code_of
-from aiorocketmq_conformance.tolerances import PROMPT, QUIET_WINDOW, expiry
+from aiorocketmq_conformance.tolerances import PROMPT, QUIET_WINDOW, expiry_window
 
 
 async def _nack(consumer: Consumer, delivery: Delivery) -> None:
-    """Ask for the message at once; AssertionError when the server refuses."""
+    """Make the message visible at once; AssertionError if the server refuses."""
     response = await consumer.client.change_invisible(delivery, 0.0)
-    assert code_of(response) == "OK", f"nack answered {code_of(response)}"
+    assert code_of(response) == "OK", f"nack was answered with {code_of(response)}"
 
 
 def _retry_within(fixture: Fixture) -> float:
@@ -25,7 +25,7 @@ def _retry_within(fixture: Fixture) -> float:
 
 @case("retry.attempt-steps", rules=("R7.2",), timeout=120.0)
 async def attempt_steps(fixture: Fixture) -> None:
-    """A message that is given back again and again is delivered as attempt 1, 2, 3, 4."""
+    """A message that is repeatedly made visible again is delivered as attempt 1, 2, 3, 4."""
     topic, consumer = await fixture.subscribed()
     await fixture.send(topic, "m")
     attempts = []
@@ -55,7 +55,7 @@ def _content(one: Delivery) -> dict[str, object]:
 
 @case("retry.identity", rules=("R7.1",), needs=("type.fifo",), params={"plain": None, "grouped": "mg"})
 async def identity(fixture: Fixture, message_group: str | None) -> None:
-    """A redelivered ({}) message is the same in id, body, tag, keys, properties, born time and message group."""
+    """A redelivered ({}) message has the same id, body, tag, keys, properties, born time and message group."""
     topic, consumer = await fixture.subscribed(1, type="FIFO" if message_group else "NORMAL")
     await fixture.send(
         topic, "the body", tag="t", keys=["k1", "k2"], properties={"a": "1", "b": "值"}, group=message_group
@@ -70,7 +70,7 @@ async def identity(fixture: Fixture, message_group: str | None) -> None:
 
 @case("retry.topic-name-hidden", rules=("R7.1", "R5.6"))
 async def topic_name_hidden(fixture: Fixture) -> None:
-    """A redelivery names the topic that the message was sent to, not a retry topic."""
+    """A redelivery has the original topic, not a retry topic."""
     topic, consumer = await fixture.subscribed()
     await fixture.send(topic, "m")
     await _nack(consumer, await consumer.one())
@@ -87,10 +87,11 @@ async def topic_name_hidden(fixture: Fixture) -> None:
     timeout=180.0,
 )
 async def total_attempts(fixture: Fixture, retries: int) -> None:
-    """A group of {} retries gets a message that it always gives back one time more, then it is a dead letter."""
+    """In a group with {} retries a message that always fails is delivered once more than that, then it is a dead
+    letter."""
     topic, consumer = await fixture.subscribed(1, max_attempts=retries + 1)
-    # The copy's attempt is above the limit of the group that gave up: only a more patient group may read it (R7.6);
-    # made before there are dead letters, as a group may begin with what comes after it.
+    # The copy's attempt is above the group's limit: the reading group needs a higher one (R7.6); created before there
+    # are dead letters, as a group may start at the end of the topic.
     readers = await fixture.group(max_attempts=retries + 20)
     (sent,) = await fixture.send(topic, "poison")
     attempts = []
@@ -100,7 +101,7 @@ async def total_attempts(fixture: Fixture, retries: int) -> None:
         await _nack(consumer, delivery)
     assert attempts == list(range(1, retries + 2))
     more = await fixture.deliveries_within(consumer, QUIET_WINDOW)
-    assert not more, f"after {retries + 1} deliveries came {more}"
+    assert not more, f"after {retries + 1} deliveries there was {more}"
     reader = await fixture.consumer(f"%DLQ%{consumer.group}", group=readers, prime=False)
     dead = await reader.one(within=2 * PROMPT)
     await reader.ack(dead)
@@ -121,18 +122,18 @@ async def success_ends(fixture: Fixture) -> None:
 
 @case("retry.expiry-counts", rules=("R7.2",), timeout=90.0)
 async def expiry_counts(fixture: Fixture) -> None:
-    """A lease that runs out without an answer raises the attempt number, each time by one."""
+    """Each expired lease increments the attempt by one."""
     topic, consumer = await fixture.subscribed(1)
     await fixture.send(topic, "m")
-    within = expiry(fixture.target, 10.0).high + PROMPT
-    seen = [await consumer.one(invisible=10.0, within=within, poll=20.0) for _ in range(3)]
-    await consumer.ack(seen[-1])
-    assert [one.attempt for one in seen] == [1, 2, 3]
+    within = expiry_window(fixture.target, 10.0).high + PROMPT
+    deliveries = [await consumer.one(invisible=10.0, within=within, poll=20.0) for _ in range(3)]
+    await consumer.ack(deliveries[-1])
+    assert [one.attempt for one in deliveries] == [1, 2, 3]
 
 
 @case("retry.nack-counts", rules=("R7.2", "R6.16"))
 async def nack_counts(fixture: Fixture) -> None:
-    """Giving a message back by a change to 0 s raises the attempt number by one."""
+    """A change to 0 s increments the attempt by one."""
     topic, consumer = await fixture.subscribed(1)
     await fixture.send(topic, "m")
     first = await consumer.one()
@@ -144,14 +145,14 @@ async def nack_counts(fixture: Fixture) -> None:
 
 @case("retry.others-flow", rules=("R5.9", "R5.12"), timeout=90.0)
 async def others_flow(fixture: Fixture) -> None:
-    """While one message is in flight, and fails again and again, fifty others of its queue are delivered and done."""
+    """While one message of a queue fails repeatedly, fifty others are delivered and acked."""
     topic, consumer = await fixture.subscribed(1)
     (poison,) = await fixture.send(topic, "poison")
     held = await consumer.one(invisible=60.0)
     first_half = await fixture.send(topic, *(f"m{n}" for n in range(25)))
-    seen = await consumer.take(25, batch=8, within=30.0)
-    assert fixture.clock.now() < held.at + 60.0, "the others came only after the message's own lease"
-    done = {one.id for one in seen}
+    deliveries = await consumer.take(25, batch=8, within=30.0)
+    assert fixture.clock.now() < held.at + 60.0, "the others were delivered only after the message's lease"
+    done = {one.id for one in deliveries}
     assert done == {one.id for one in first_half}
     await _nack(consumer, held)
     good = first_half + await fixture.send(topic, *(f"m{n}" for n in range(25, 50)))
@@ -167,19 +168,19 @@ async def others_flow(fixture: Fixture) -> None:
                 done.add(one.id)
                 await consumer.ack(one)
     assert done == {one.id for one in good}, f"{50 - len(done)} of 50 did not get past a failing message"
-    assert attempts[:3] == [1, 2, 3], "the failing message did not come back meanwhile"
+    assert attempts[:3] == [1, 2, 3], "the failing message was not redelivered"
 
 
 @case("retry.per-group", rules=("R7.2", "R10.1"), timeout=90.0)
 async def per_group(fixture: Fixture) -> None:
-    """A group that fails does not touch another: that one sees attempt 1, once."""
+    """Failures in one group do not affect another, which receives attempt 1, once."""
     topic = await fixture.topic(1)
     failing, other = await fixture.consumer(topic), await fixture.consumer(topic)
     (sent,) = await fixture.send(topic, "m")
     for _ in range(2):
         await _nack(failing, await failing.one(within=_retry_within(fixture), poll=20.0))
-    seen = await other.take(1)
-    assert [(one.id, one.attempt) for one in seen] == [(sent.id, 1)]
+    deliveries = await other.take(1)
+    assert [(one.id, one.attempt) for one in deliveries] == [(sent.id, 1)]
     third = await failing.one(within=_retry_within(fixture), poll=20.0)
     await failing.ack(third)
     assert third.attempt == 3
@@ -188,23 +189,23 @@ async def per_group(fixture: Fixture) -> None:
 
 @case("retry.filter-kept", rules=("R5.22",), timeout=90.0)
 async def filter_kept(fixture: Fixture) -> None:
-    """A redelivery obeys the tag filter like a first delivery: the wanted comes back, the unwanted never comes."""
+    """Tag filters apply to redeliveries as to first deliveries."""
     topic, consumer = await fixture.subscribed(1, expression="wanted || also")
     (unwanted,) = await fixture.send(topic, "no", tag="unwanted")
-    (wanted,) = await fixture.send(topic, "yes", tag="wanted")
+    (matching,) = await fixture.send(topic, "yes", tag="wanted")
     first = await consumer.one()
-    assert first.id == wanted.id
+    assert first.id == matching.id
     await _nack(consumer, first)
     second = await consumer.one(within=_retry_within(fixture), poll=20.0)
-    assert (second.id, second.attempt) == (wanted.id, 2)
+    assert (second.id, second.attempt) == (matching.id, 2)
     assert second.message.system_properties.tag == "wanted"
     await _nack(consumer, second)
-    # A reader of the same group that wants something else must not be given what waits to be tried again.
+    # A consumer of the same group with another filter must not receive messages that wait for a retry.
     stranger = await fixture.consumer(topic, group=consumer.group, expression="other", prime=False)
     await fixture.expect_nothing(
         stranger, _stranger_window(fixture), "delivered against the filter", sentinel={"tag": "other"}
     )
-    assert unwanted.id not in {one.id for one in consumer.seen}
+    assert unwanted.id not in {one.id for one in consumer.deliveries}
 
 
 def _stranger_window(fixture: Fixture) -> float:
@@ -213,7 +214,7 @@ def _stranger_window(fixture: Fixture) -> float:
 
 @case("retry.no-regress", rules=("R7.2", "R7.3"), timeout=120.0)
 async def no_regress(fixture: Fixture) -> None:
-    """Whatever mix of giving back and running out, attempt numbers count each message's deliveries in each group."""
+    """With any mix of nacks and expired leases attempts count each message's deliveries in each group."""
     topic = await fixture.topic()
     groups = [await fixture.consumer(topic), await fixture.consumer(topic)]
     sent = await fixture.send(topic, *(f"m{n}" for n in range(8)))
@@ -227,12 +228,12 @@ async def no_regress(fixture: Fixture) -> None:
                     case 0:
                         await _nack(consumer, one)
                     case 1 if one.attempt < 3:
-                        pass  # its lease runs out
+                        pass  # its lease expires
                     case _:
                         await consumer.ack(one)
                         done.add(one.id)
         history: dict[str, list[int]] = defaultdict(list)
-        for one in consumer.seen:
+        for one in consumer.deliveries:
             history[one.id].append(one.attempt)
         assert len(done) == 8, f"{8 - len(done)} of 8 messages were not delivered until done"
         for attempts in history.values():

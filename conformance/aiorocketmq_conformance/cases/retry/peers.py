@@ -1,29 +1,29 @@
-"""Retries beside other consumers, filters and fresh messages: inventory 4.10, the S and I rows."""
+"""Retries with several consumers, filters and fresh messages: inventory 4.10, the S and I rows."""
 
 from __future__ import annotations
 
 from aiorocketmq.wire import messages as pb
 
 from aiorocketmq_conformance.case import EXTENSION, INFORMATIONAL, SHOULD, case
-from aiorocketmq_conformance.cases.shared.nack import exhaust, give_back, retry_within
+from aiorocketmq_conformance.cases.shared.nack import exhaust, nack, retry_within
 from aiorocketmq_conformance.consumer import SHORT_POLL, Consumer
 from aiorocketmq_conformance.fixture import Fixture
 from aiorocketmq_conformance.probe import requests
 from aiorocketmq_conformance.probe.answers import code_of
-from aiorocketmq_conformance.tolerances import PROMPT, QUIET_WINDOW, expiry
+from aiorocketmq_conformance.tolerances import PROMPT, QUIET_WINDOW, expiry_window
 
 
 @case("retry.any-consumer", rules=("R7.1", "R7.2"), level=SHOULD, timeout=90.0)
 async def any_consumer(fixture: Fixture) -> None:
-    """When the holder of a message vanishes, another consumer of its group gets it as attempt 2."""
+    """When the consumer of a message vanishes, another one of its group receives it as attempt 2."""
     topic = await fixture.topic(1)
     holder = await fixture.consumer(topic)
     other = await fixture.consumer(topic, group=holder.group, prime=False)
     await fixture.send(topic, "m")
     held = await holder.one(invisible=10.0)
-    holder.seen.clear()  # nothing of it can be settled any more
+    holder.deliveries.clear()  # it can no longer be acknowledged
     await holder.client.vanish()
-    window = expiry(fixture.target, 10.0)
+    window = expiry_window(fixture.target, 10.0)
     again = await other.one(until=held.at + window.high + PROMPT, poll=20.0)
     assert (again.id, again.attempt) == (held.id, 2)
     await other.ack(again)
@@ -31,13 +31,13 @@ async def any_consumer(fixture: Fixture) -> None:
 
 @case("retry.sql-kept", rules=("R5.22",), level=SHOULD, needs=("filter.sql",), timeout=90.0)
 async def sql_kept(fixture: Fixture) -> None:
-    """A message that an SQL filter selects comes again to that filter after a failure; others never come."""
+    """SQL filters apply to redeliveries as to first deliveries."""
     topic, consumer = await fixture.subscribed(1)
     sql = pb.FilterExpression(type=pb.FilterType.SQL, expression="price > 10")
     await fixture.send(topic, "cheap", properties={"price": "5"})
     (dear,) = await fixture.send(topic, "dear", properties={"price": "50"})
     first = await consumer.one(expression=sql)
-    await give_back(consumer, first)
+    await nack(consumer, first)
     second = await consumer.one(expression=sql, within=retry_within(fixture), poll=20.0)
     assert [(one.id, one.attempt) for one in (first, second)] == [(dear.id, 1), (dear.id, 2)]
     await consumer.ack(second)
@@ -45,26 +45,26 @@ async def sql_kept(fixture: Fixture) -> None:
 
 @case("retry.filter-changed", rules=("R5.22",), level=INFORMATIONAL, timeout=90.0)
 async def filter_changed(fixture: Fixture) -> None:
-    """A failed message that its group's new filter does not select any more is not delivered again."""
+    """A failed message that the group's new filter does not select is not redelivered."""
     topic, consumer = await fixture.subscribed(1, expression="a")
     await fixture.send(topic, "m", tag="a")
-    await give_back(consumer, await consumer.one())
+    await nack(consumer, await consumer.one())
     await consumer.client.present(
         requests.consumer_settings(consumer.group, {topic: "b"}, pb.ClientType.SIMPLE_CONSUMER)
     )
     consumer.expression = "b"
-    seen = await consumer.watch(retry_within(fixture), settle=True)
-    fixture.note("outcome", "delivered" if seen else "dropped")
-    assert not seen, f"delivered against the new filter: {seen}"
+    deliveries = await consumer.receive_for(retry_within(fixture), settle=True)
+    fixture.note("outcome", "delivered" if deliveries else "dropped")
+    assert not deliveries, f"delivered against the new filter: {deliveries}"
 
 
 @case("retry.fairness", rules=("R5.9",), level=SHOULD, timeout=120.0)
 async def fairness(fixture: Fixture) -> None:
-    """With 100 failed messages waiting, fresh ones are delivered beside them: neither kind keeps the other out."""
+    """With 100 failed messages waiting both fresh and failed ones are delivered: neither starve."""
     topic, consumer = await fixture.subscribed(1)
     await fixture.send_all(topic, [f"old{n}" for n in range(100)])
     for one in await consumer.take(100, settle=False, invisible=60.0):
-        await give_back(consumer, one)
+        await nack(consumer, one)
     await fixture.clock.sleep(fixture.number("nack.high"))
     await fixture.send_all(topic, [f"new{n}" for n in range(100)])
     kinds: list[str] = []
@@ -75,32 +75,35 @@ async def fairness(fixture: Fixture) -> None:
         await consumer.ack(*answer.deliveries)
     fixture.note("retries_in_first_90", kinds[:90].count("old"))
     assert kinds.count("old") == kinds.count("new") == 100
-    # Servers look at retries first in one receive of five, by chance: 90 receives leave no room for luck.
+    # Servers check retries first in one receive of five, at random: 90 receives suffice.
     assert "old" in kinds[:90], "no failed message was delivered before all fresh ones"
     assert "new" in kinds[:90], "no fresh message was delivered before all failed ones"
 
 
-async def _until_told(fixture: Fixture, consumer: Consumer, attempts: int) -> None:
-    """Wait until the server's settings tell so many attempts: a proxy may keep a group's settings for 20 s (R3.9)."""
-    wanted = requests.consumer_settings(consumer.group, {consumer.topic: "*"}, pb.ClientType.SIMPLE_CONSUMER)
+async def _wait_for_limit(fixture: Fixture, consumer: Consumer, attempts: int) -> None:
+    """Wait until the server's settings contain the new limit: a proxy may cache a group's settings for 20 s
+    (R3.9)."""
+    settings = requests.consumer_settings(
+        consumer.group, {consumer.topic: "*"}, pb.ClientType.SIMPLE_CONSUMER
+    )
     end = fixture.clock.now() + 60.0
-    while (await consumer.client.present(wanted)).backoff_policy.max_attempts != attempts:
+    while (await consumer.client.present(settings)).backoff_policy.max_attempts != attempts:
         assert fixture.clock.now() < end, "settings still tell the old limit after 60 s"
         await fixture.clock.sleep(2.0)
 
 
 @case("retry.limit-lowered", rules=("R5.26", "R7.5"), level=SHOULD, needs=("dlq",), timeout=150.0)
 async def limit_lowered(fixture: Fixture) -> None:
-    """When a group's limit is lowered below what a message has used up, the message is not delivered any more."""
+    """When a group's limit is lowered below a message's attempt, the message is not redelivered."""
     topic, consumer = await fixture.subscribed(1, max_attempts=17)
     readers = await fixture.group(max_attempts=60)
     (sent,) = await fixture.send(topic, "poison")
-    seen = await exhaust(fixture, consumer, 2)
+    deliveries = await exhaust(fixture, consumer, 2)
     third = await consumer.one(within=retry_within(fixture), poll=20.0, invisible=120.0)
-    assert [one.attempt for one in [*seen, third]] == [1, 2, 3]
+    assert [one.attempt for one in [*deliveries, third]] == [1, 2, 3]
     await fixture.group(consumer.group, max_attempts=2)
-    await _until_told(fixture, consumer, 2)
-    await give_back(consumer, third)
+    await _wait_for_limit(fixture, consumer, 2)
+    await nack(consumer, third)
     await fixture.expect_nothing(consumer, QUIET_WINDOW, "three deliveries, a limit of two, and one more")
     reader = await fixture.consumer(f"%DLQ%{consumer.group}", group=readers, prime=False)
     (dead,) = await reader.take(1, within=2 * PROMPT)
@@ -116,11 +119,11 @@ async def limit_lowered(fixture: Fixture) -> None:
     timeout=90.0,
 )
 async def delayed_and_tx(fixture: Fixture, kind: str) -> None:
-    """A {} message that fails comes again after the asked time, not after a second delay, as attempt 2."""
+    """A {} message that fails is redelivered as attempt 2 after the requested time, without a second delay."""
     topic, consumer = await fixture.subscribed(1, type=kind)
     (sent,) = await fixture.send(topic, "m", deliver_at=fixture.clock.wall() + 3.0)
     first = await consumer.one(poll=20.0, within=fixture.number("delay.high") + PROMPT)
-    await give_back(consumer, first)
+    await nack(consumer, first)
     second = await consumer.one(within=retry_within(fixture), poll=20.0)
     assert [(one.id, one.attempt) for one in (first, second)] == [(sent.id, 1), (sent.id, 2)]
     await consumer.ack(second)
@@ -128,7 +131,7 @@ async def delayed_and_tx(fixture: Fixture, kind: str) -> None:
 
 @case("retry.suspend-not-counted", rules=("R6.15",), level=EXTENSION, needs=("suspend",), timeout=90.0)
 async def suspend_not_counted(fixture: Fixture) -> None:
-    """A message given back with the suspend flag comes again as the same attempt."""
+    """A message made visible again with the suspend flag is redelivered with the same attempt."""
     topic, consumer = await fixture.subscribed(1)
     await fixture.send(topic, "m")
     first = await consumer.one()

@@ -1,47 +1,47 @@
-"""Giving messages back, and holding their return against what was asked: what retry, timing and dead letters share."""
+"""Negative acknowledgements: make messages visible again, and assert when they are redelivered."""
 
 from __future__ import annotations
 
 from aiorocketmq_conformance.consumer import Consumer
 from aiorocketmq_conformance.fixture import Fixture
 from aiorocketmq_conformance.probe.answers import Delivery, code_of
-from aiorocketmq_conformance.tolerances import PROMPT, nack
+from aiorocketmq_conformance.tolerances import PROMPT, nack_window
 
 
 def retry_within(fixture: Fixture) -> float:
-    """Seconds in which a message that was given back at once has to be here again."""
+    """Return the seconds within which a message nacked with 0 s has to be redelivered."""
     return fixture.number("nack.high") + PROMPT
 
 
-async def give_back(consumer: Consumer, delivery: Delivery, seconds: float = 0.0) -> None:
-    """Ask for the message again in `seconds`; AssertionError when the server refuses."""
+async def nack(consumer: Consumer, delivery: Delivery, seconds: float = 0.0) -> None:
+    """Make a message visible again in `seconds`; AssertionError if the server refuses."""
     response = await consumer.client.change_invisible(delivery, seconds)
-    assert code_of(response) == "OK", f"nack answered {code_of(response)}"
+    assert code_of(response) == "OK", f"nack was answered with {code_of(response)}"
 
 
-async def returned(
+async def nack_and_wait(
     fixture: Fixture, consumer: Consumer, delivery: Delivery, seconds: float, *, ordered: bool = False
 ) -> tuple[Delivery, float]:
-    """Give a message back for `seconds` and wait for it; the next delivery and how long after the call it came.
+    """Nack a message for `seconds` and wait for it; return the redelivery and how long after the call it was.
 
-    AssertionError when it comes too early or too late, or something else comes (rule R6.10).
+    AssertionError if it is too early or too late, or another message is delivered (rule R6.10).
     """
     called = fixture.clock.now()
-    await give_back(consumer, delivery, seconds)
+    await nack(consumer, delivery, seconds)
     answered = fixture.clock.now()
-    window = nack(fixture.target, seconds, ordered=ordered)
+    window = nack_window(fixture.target, seconds, ordered=ordered)
     again = await consumer.one(until=called + window.high + PROMPT, poll=20.0, invisible=60.0)
-    assert again.id == delivery.id, f"waiting for {delivery}, and {again} came"
+    assert again.id == delivery.id, f"expected {delivery}, but {again} was delivered"
     early, late = again.at - called, again.at - answered
-    assert early >= window.low, f"asked for {seconds:g} s, redelivered after {early:.3f} s"
-    assert late <= window.high, f"asked for {seconds:g} s, redelivered only after {late:.3f} s"
+    assert early >= window.low, f"nacked for {seconds:g} s, redelivered after {early:.3f} s"
+    assert late <= window.high, f"nacked for {seconds:g} s, redelivered only after {late:.3f} s"
     return again, early
 
 
 async def exhaust(fixture: Fixture, consumer: Consumer, attempts: int) -> list[Delivery]:
-    """Take the one waiting message and give it back at once, `attempts` times; its deliveries."""
-    seen = []
+    """Receive the one available message and nack it at once, `attempts` times; return its deliveries."""
+    deliveries = []
     for _ in range(attempts):
-        seen.append(await consumer.one(within=retry_within(fixture), poll=20.0))
-        await give_back(consumer, seen[-1])
-    return seen
+        deliveries.append(await consumer.one(within=retry_within(fixture), poll=20.0))
+        await nack(consumer, deliveries[-1])
+    return deliveries

@@ -1,4 +1,4 @@
-"""Reading a queue by offset over either protocol: the same questions of a case, asked in each one's requests."""
+"""Reading a queue by offset over either protocol, so that one case judges both."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ from aiorocketmq_conformance.fixture import Fixture
 from aiorocketmq_conformance.probe.answers import code_name, code_of
 from aiorocketmq_conformance.probe.queues import get_offset, pull, query_offset, queue_of, update_offset
 from aiorocketmq_conformance.probe.remoting import RemotingProbe
-from aiorocketmq_conformance.probe.remoting_answers import number, told
+from aiorocketmq_conformance.probe.remoting_answers import number, response_text
 from aiorocketmq_conformance.probe.requests import message_id
-from aiorocketmq_conformance.tolerances import PROMPT, Window, empty_poll
+from aiorocketmq_conformance.tolerances import PROMPT, Window, empty_poll_window
 
 PULL = ("pull",)
 REMOTING = ("remoting",)
@@ -30,7 +30,7 @@ NO_PROPERTIES: Mapping[str, str] = MappingProxyType({})
 
 @dataclass(frozen=True, slots=True)
 class Page:
-    """What one pull brought."""
+    """The result of one pull."""
 
     outcome: str
     """`found`, `nothing`, or `illegal` for an offset outside of the queue."""
@@ -45,7 +45,7 @@ class Page:
 
 @dataclass(frozen=True, slots=True)
 class Stored:
-    """One message that the server took."""
+    """One message that the server has stored."""
 
     id: str
     acked_at: float
@@ -65,39 +65,39 @@ class Reader:
         """Send `count` messages, `m0` and so on, one after the other."""
         sent = [await self.send_one(f"m{n}", tag) for n in range(count)]
         self._sent += count
-        await self.shown(self._sent)
+        await self.wait_visible(self._sent)
         return sent
 
     async def send_one(self, text: str, tag: str | None = None) -> Stored:
         """Send one message; AssertionError unless it is taken."""
         raise NotImplementedError
 
-    async def shown(self, count: int) -> None:
-        """Return when the queue shows `count` messages: some servers do a moment after the receipt."""
+    async def wait_visible(self, count: int) -> None:
+        """Wait until `count` messages are visible: on some servers a moment after the receipt."""
 
     async def pull(self, offset: int, *, batch: int = 32, poll: float = 5.0, tag: str = "*") -> Page:
         """Read from `offset`."""
         raise NotImplementedError
 
-    async def stored(self) -> int | None:
-        """How far the group has read; None where the server does not know."""
+    async def committed(self) -> int | None:
+        """Return the committed offset; None if there is none."""
         raise NotImplementedError
 
-    async def store(self, offset: int) -> None:
-        """Write down how far the group has read."""
+    async def commit(self, offset: int) -> None:
+        """Commit an offset."""
         raise NotImplementedError
 
-    async def place(self, policy: str, at: float = 0.0) -> int | None:
-        """The offset of BEGINNING, END, or TIMESTAMP with `at` in Unix seconds."""
+    async def query_offset(self, policy: str, at: float = 0.0) -> int | None:
+        """Return the offset of BEGINNING, END, or TIMESTAMP with `at` in Unix seconds."""
         raise NotImplementedError
 
     def empty(self, poll: float) -> Window:
-        """How long a pull may take that finds nothing."""
+        """Return how long a pull without messages may take."""
         raise NotImplementedError
 
 
 class GrpcReader(Reader):
-    """Asks over gRPC."""
+    """A reader over gRPC."""
 
     def __init__(self, fixture: Fixture, consumer: Consumer) -> None:
         super().__init__(fixture, consumer.topic, consumer.group)
@@ -114,42 +114,42 @@ class GrpcReader(Reader):
         answer = await pull(
             self._client, self.group, self._queue, offset, batch=batch, poll=poll, expression=tag
         )
-        found = answer.deliveries
-        outcome = "found" if found else "nothing"
+        deliveries = answer.deliveries
+        outcome = "found" if deliveries else "nothing"
         if code_name(answer.code) == "ILLEGAL_OFFSET":
             outcome = "illegal"
         return Page(
             outcome,
-            tuple(one.text for one in found),
-            tuple(one.id for one in found),
-            tuple(one.message.system_properties.tag for one in found),
+            tuple(one.text for one in deliveries),
+            tuple(one.id for one in deliveries),
+            tuple(one.message.system_properties.tag for one in deliveries),
             answer.next_offset,
-            found[0].at if found else answer.ended,
+            deliveries[0].at if deliveries else answer.ended,
             answer.took,
         )
 
-    async def stored(self) -> int | None:
-        """How far the group has read; None where the server does not know."""
+    async def committed(self) -> int | None:
+        """Return the committed offset; None if there is none."""
         answer = await get_offset(self._client, self.group, self._queue)
         code = code_of(answer)
         assert code in {"OK", "OFFSET_NOT_FOUND"}, f"GetOffset answered {code}"
         return answer.offset if code == "OK" else None
 
-    async def store(self, offset: int) -> None:
-        """Write down how far the group has read."""
+    async def commit(self, offset: int) -> None:
+        """Commit an offset."""
         answer = await update_offset(self._client, self.group, self._queue, offset)
         assert answer.status.code == pb.Code.OK, f"UpdateOffset answered {code_of(answer)}"
 
-    async def place(self, policy: str, at: float = 0.0) -> int | None:
-        """The offset of BEGINNING, END, or TIMESTAMP with `at` in Unix seconds."""
+    async def query_offset(self, policy: str, at: float = 0.0) -> int | None:
+        """Return the offset of BEGINNING, END, or TIMESTAMP with `at` in Unix seconds."""
         moment = at if policy == "TIMESTAMP" else None
         answer = await query_offset(self._client, self._queue, policy, at=moment)
         assert answer.status.code == pb.Code.OK, f"QueryOffset answered {code_of(answer)}"
         return answer.offset
 
     def empty(self, poll: float) -> Window:
-        """How long a pull may take that finds nothing."""
-        return empty_poll(self.fixture.target, poll)
+        """Return how long a pull without messages may take."""
+        return empty_poll_window(self.fixture.target, poll)
 
 
 _OUTCOMES = {
@@ -161,7 +161,7 @@ _OUTCOMES = {
 
 
 class RemotingReader(Reader):
-    """Asks over the classic protocol."""
+    """A reader over the classic protocol."""
 
     def __init__(self, fixture: Fixture, probe: RemotingProbe, topic: str, group: str) -> None:
         super().__init__(fixture, topic, group)
@@ -175,17 +175,17 @@ class RemotingReader(Reader):
         await self.fixture.send_over(self.probe, self.topic, text.encode(), properties)
         return Stored(properties["UNIQ_KEY"], self.fixture.clock.now())
 
-    async def shown(self, count: int) -> None:
-        """Ask for the end of the queue until it is there."""
+    async def wait_visible(self, count: int) -> None:
+        """Query the end of the queue until it is reached."""
         clock = self.fixture.clock
         until = clock.now() + PROMPT
-        while (await self.place("END") or 0) < count and clock.now() < until:
+        while (await self.query_offset("END") or 0) < count and clock.now() < until:
             await clock.sleep(0.1)
 
     async def pull(self, offset: int, *, batch: int = 32, poll: float = 5.0, tag: str = "*") -> Page:
         """Read from `offset`."""
         answer = await self.probe.pull(
-            self.topic, self.group, offset, batch=batch, poll=poll, wanted=FilterText(tag)
+            self.topic, self.group, offset, batch=batch, poll=poll, filter_text=FilterText(tag)
         )
         properties = [record.properties() for record in answer.records]
         return Page(
@@ -206,38 +206,38 @@ class RemotingReader(Reader):
         """Leave the group."""
         await self.probe.leave(self.group, self.topic)
 
-    async def stored(self) -> int | None:
-        """How far the group has read; None where the server does not know."""
+    async def committed(self) -> int | None:
+        """Return the committed offset; None if there is none."""
         answer = await self.probe.committed(self.topic, self.group)
-        known = (ResponseCode.SUCCESS, ResponseCode.QUERY_NOT_FOUND)
-        assert answer.code in known, f"the question for an offset answered {told(answer)}"
+        allowed = (ResponseCode.SUCCESS, ResponseCode.QUERY_NOT_FOUND)
+        assert answer.code in allowed, f"the offset query was answered with {response_text(answer)}"
         return number(answer, "offset") if answer.code == ResponseCode.SUCCESS else None
 
-    async def store(self, offset: int) -> None:
-        """Write down how far the group has read."""
+    async def commit(self, offset: int) -> None:
+        """Commit an offset."""
         answer = await self.probe.commit(self.topic, self.group, offset)
-        assert answer.code == ResponseCode.SUCCESS, f"the commit of an offset answered {told(answer)}"
+        assert answer.code == ResponseCode.SUCCESS, f"the commit was answered with {response_text(answer)}"
 
-    async def place(self, policy: str, at: float = 0.0) -> int | None:
-        """The offset of BEGINNING, END, or TIMESTAMP with `at` in Unix seconds."""
+    async def query_offset(self, policy: str, at: float = 0.0) -> int | None:
+        """Return the offset of BEGINNING, END, or TIMESTAMP with `at` in Unix seconds."""
         if policy == "TIMESTAMP":
             return await self.probe.offset_at(self.topic, at)
         end = RequestCode.GET_MAX_OFFSET if policy == "END" else RequestCode.GET_MIN_OFFSET
         return await self.probe.end(self.topic, end)
 
     def empty(self, poll: float) -> Window:
-        """How long a pull may take that finds nothing."""
-        usual = empty_poll(self.fixture.target, poll)
+        """Return how long a pull without messages may take."""
+        usual = empty_poll_window(self.fixture.target, poll)
         return Window(usual.low, usual.high + self.fixture.number("hold.late"))
 
 
 class Wire(Protocol):
-    """A protocol as a case is given it."""
+    """Opens a reader over one protocol."""
 
     async def __call__(
         self, fixture: Fixture, *, topic: str | None = None, group: str | None = None
     ) -> Reader:
-        """A reader of a topic with one queue in a group; fresh ones where none is named."""
+        """Return a reader of a topic with one queue in a group; fresh ones unless they are named."""
 
 
 async def over_grpc(fixture: Fixture, *, topic: str | None = None, group: str | None = None) -> Reader:
@@ -256,17 +256,17 @@ async def over_remoting(
 
 
 async def trim(reader: Reader) -> None:
-    """Have all messages of the reader's queue deleted, and send one that stays; AssertionError if that is not done in
+    """Delete all messages of the reader's queue, and send one that stays; AssertionError if that is not done in
     time."""
     target, clock = reader.fixture.target, reader.fixture.clock
-    begin = await reader.place("END")
-    await target.age()
-    # 4.9.7 was seen not to move the beginning of a queue of which nothing is left.
+    begin = await reader.query_offset("END")
+    await target.expire_stored()
+    # Observed on 4.9.7: the beginning of an empty queue does not move.
     await reader.send(1)
-    await target.clean()
+    await target.delete_expired()
     until = clock.now() + target.number("trim.high")
-    while (seen := await reader.place("BEGINNING")) != begin:
-        assert clock.now() < until, f"the queue begins at {seen}, not at {begin}"
+    while (beginning := await reader.query_offset("BEGINNING")) != begin:
+        assert clock.now() < until, f"the queue begins at {beginning}, not at {begin}"
         await clock.sleep(0.5)
 
 

@@ -1,4 +1,4 @@
-"""What transaction cases stand on: a transactional topic with its consumer, producers, and their checkers."""
+"""A transactional topic with its consumer, producers, and their checkers."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ NEEDS = ("type.tx",)
 
 
 @dataclass(slots=True)
-class Bank:
+class TransactionFixture:
     """A transactional topic, its consumer, and its first producer."""
 
     fixture: Fixture
@@ -52,7 +52,7 @@ class Bank:
         return sent
 
     async def end(self, half: Sent, resolution: int, **fields: Any) -> str:
-        """End a transaction; the name of the answer's code."""
+        """End a transaction; return the response's code."""
         topic = fields.pop("topic", self.topic)
         client = fields.pop("client", self.producer)
         transaction_id = fields.pop("transaction_id", half.receipt.transaction_id)
@@ -60,20 +60,20 @@ class Bank:
         return code_of(reply)
 
     async def checker(self, decide: Decide, client: ProbeClient | None = None) -> Checker:
-        """Begin to take and answer checks; ends with the case."""
+        """Start to answer checks, until the end of the case."""
         checker = Checker(client or self.producer, decide)
         return await self.fixture.stack.enter_async_context(checker)
 
     async def deliveries_within(self, seconds: float = PROMPT) -> list[Any]:
-        """What arrives within `seconds`, closed by a committed sentinel."""
-        seen = await self.consumer.watch(seconds, settle=True)
+        """Return what is delivered within `seconds`, closed by a committed sentinel."""
+        deliveries = await self.consumer.receive_for(seconds, settle=True)
         (sentinel,) = await self.prepare("sentinel")
         assert await self.end(sentinel, pb.TransactionResolution.COMMIT) == "OK"
         while True:
             (delivery,) = await self.consumer.take(1, batch=1)
             if delivery.id == sentinel.id:
-                return seen
-            seen.append(delivery)
+                return deliveries
+            deliveries.append(delivery)
 
     async def expect_nothing(self, seconds: float, failure: str = "delivered") -> None:
         """AssertionError with `failure` if anything is delivered within `seconds`, closed by a committed sentinel."""
@@ -87,33 +87,31 @@ class Bank:
 
     @property
     def first_check(self) -> float:
-        """Seconds within which a half message is asked for, counted from its send."""
+        """Seconds within which a half message is checked, counted from its send."""
         return self.fixture.number("tx.immunity") + 2 * self.interval + lag(self.fixture.target)
 
     async def expect_checks(self, checker: Checker, count: int, message_id: str | None = None) -> None:
-        """AssertionError unless so many checks come in the time that the target allows for them."""
+        """Assert that `count` checks arrive within the time that the target declares for them."""
         began = self.fixture.clock.now()
         try:
             await self.within(self.first_check, checker, 1, None)
         except AssertionError:
             if not checker.checks:
-                reason = (
-                    f"in another case no check came of a transaction left open for {self.first_check:.0f} s"
-                )
+                reason = f"in another case no check arrived for a transaction left open for {self.first_check:.0f} s"
                 self.fixture.target.block(Step.CHECK, reason)
             raise
         left = max(began + self._time_for(count) - self.fixture.clock.now(), 1.0)
         await self.within(left, checker, count, message_id)
 
     async def expect_last_check(self, checker: Checker, limit: int, message_id: str) -> None:
-        """The same for all checks that the server makes of a message; those that it counted and nobody heard are not
-        waited for, if it numbers them."""
+        """The same for all checks of a message up to the server's limit; checks that it counted and that were lost
+        are not waited for, if it numbers them."""
         await self._in_time(
             self._time_for(limit), checker, checker.last(limit, message_id), limit, message_id
         )
 
     async def within(self, seconds: float, checker: Checker, count: int, message_id: str | None) -> None:
-        """AssertionError unless so many checks come within `seconds`."""
+        """Assert that `count` checks arrive within `seconds`."""
         await self._in_time(seconds, checker, checker.count(count, message_id), count, message_id)
 
     def _time_for(self, checks: int) -> float:
@@ -127,38 +125,38 @@ class Bank:
         count: int,
         message_id: str | None,
     ) -> None:
-        """AssertionError that tells when each check came, and its number by the server's count."""
+        """Assert in time; the error has the time of each check, and its number by the server's count."""
         target, began = self.fixture.target, self.fixture.clock.now()
         try:
             await within(self.fixture.clock, seconds, _first(coming, target.blocks.blocked(Step.CHECK)))
         except TimeoutError:
             target.require(Step.CHECK)
             checks = checker.checks if message_id is None else checker.of(message_id)
-            told = " ".join(f"{check.number}@{check.at - began:.0f}" for check in checks)
+            arrivals = " ".join(f"{check.number}@{check.at - began:.0f}" for check in checks)
             raise AssertionError(
-                f"{len(checks)} checks within {seconds:.0f} s, not {count}: {told}"
+                f"{len(checks)} checks within {seconds:.0f} s, not {count}: {arrivals}"
             ) from None
         if checker.checks:
             target.blocks.works(Step.CHECK)
         target.require(Step.CHECK)
 
 
-async def open_bank(
+async def open_transactions(
     fixture: Fixture, *, queues: int = 1, expression: str = "*", needs_checks: bool = False
-) -> Bank:
-    """A fresh transactional topic with a primed consumer and a producer that presented itself.
+) -> TransactionFixture:
+    """Return a fresh transactional topic with a primed consumer and a producer that has sent its settings.
 
-    With `needs_checks` the case ends at once on a target that was shown to send none.
+    With `needs_checks` the case is blocked on a target that is known to send none.
     """
     if needs_checks:
         fixture.target.require(Step.CHECK)
     topic, consumer = await fixture.subscribed(queues, type="TRANSACTION", expression=expression)
     fixture.background(beat(consumer.client, consumer.group, consumer.kind))
-    return Bank(fixture, topic, consumer, await fixture.producer(topic))
+    return TransactionFixture(fixture, topic, consumer, await fixture.producer(topic))
 
 
 async def _first(*waits: Coroutine[Any, Any, None]) -> None:
-    """Return when the first of `waits` is over, with its error if it has one; the others are cancelled."""
+    """Return when the first of `waits` has finished, with its error if it has one; the others are cancelled."""
     tasks = [asyncio.ensure_future(wait) for wait in waits]
     try:
         done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
@@ -171,5 +169,5 @@ async def _first(*waits: Coroutine[Any, Any, None]) -> None:
 
 
 def always(resolution: int | None) -> Callable[[object], int | None]:
-    """Decide every check in one way."""
+    """Return a decision that gives the same resolution to every check."""
     return lambda check: resolution

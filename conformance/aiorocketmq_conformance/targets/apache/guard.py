@@ -13,7 +13,7 @@ import sys
 import threading
 
 PAUSE, RESUME, KILL = signal.SIGUSR1, signal.SIGUSR2, signal.SIGHUP
-"""What the guard does to its program when it gets one of these."""
+"""Signals with which the guard pauses, resumes or kills its program."""
 
 
 def _end_with_parent(command: subprocess.Popen[bytes], grace: float) -> None:
@@ -29,13 +29,13 @@ def _end_with_parent(command: subprocess.Popen[bytes], grace: float) -> None:
 def main(arguments: list[str]) -> int:
     """Run a command until it ends, or until standard input closes; return its exit code.
 
-    The first of `arguments` is the grace: seconds that the command has to end by itself after it was told to.
+    The first of `arguments` is the grace: seconds that the command has to exit after it was terminated.
     """
-    # Ctrl-C is for the parent, which closes our input when it has tidied up.
+    # Ctrl-C is for the parent, which closes our input when it has cleaned up.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     command = subprocess.Popen(arguments[1:], stdin=subprocess.DEVNULL)
     signal.signal(signal.SIGTERM, lambda *_: command.terminate())
-    # What a test does to the program itself: it stands still, goes on, is killed. The guard stays awake.
+    # Faults of the program itself: it is paused, resumed, killed. The guard keeps running.
     signal.signal(PAUSE, lambda *_: command.send_signal(signal.SIGSTOP))
     signal.signal(RESUME, lambda *_: command.send_signal(signal.SIGCONT))
     signal.signal(KILL, lambda *_: command.kill())

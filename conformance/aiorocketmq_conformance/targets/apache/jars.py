@@ -1,4 +1,4 @@
-"""Fetching a version's jars with Maven, once, into the user's cache directory."""
+"""Fetches a version's jars with Maven, once, into the user's cache directory."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from pathlib import Path
 from aiorocketmq_conformance.targets.apache.unavailable import ApacheUnavailableError
 
 COMPLETE_VERSIONS = ("5.5.0", "5.4.0", "5.3.3", "5.2.0", "4.9.7")
-"""Versions whose artifacts were all found in Maven's central repository; live-broker.md section 1."""
+"""Versions whose artifacts are all in Maven's central repository; live-broker.md section 1."""
 
 _GOAL = "org.apache.maven.plugins:maven-dependency-plugin:3.6.1:copy-dependencies"
 _ARTIFACTS = ("rocketmq-proxy", "rocketmq-namesrv", "rocketmq-broker", "rocketmq-tools")
@@ -35,24 +35,24 @@ _MISSING = re.compile(r"(?:Could not find artifact|Failure to find) org\.apache\
 
 
 def has_proxy(version: str) -> bool:
-    """Whether this version brings the gRPC proxy; 4.x servers speak the classic protocol only."""
+    """Return whether this version has the gRPC proxy; 4.x servers serve the classic protocol only."""
     return not version.startswith("4.")
 
 
 def find_java() -> str:
-    """Path of the `java` program, from JAVA_HOME or the search path; raises ApacheUnavailableError."""
+    """Return the path of the `java` program, from JAVA_HOME or the search path; raises ApacheUnavailableError."""
     home = os.environ.get("JAVA_HOME")
-    found = shutil.which("java", path=str(Path(home, "bin"))) if home else None
-    found = found or shutil.which("java")
-    if found is None:
+    path = shutil.which("java", path=str(Path(home, "bin"))) if home else None
+    path = path or shutil.which("java")
+    if path is None:
         raise ApacheUnavailableError(
             "an Apache server needs Java, and none was found: install a JDK 17 or set JAVA_HOME."
         )
-    return found
+    return path
 
 
 def cache_directory() -> Path:
-    """Where jars are kept: the platform's directory for data that may be deleted at any time."""
+    """Return the directory of jars: the platform's directory for data that may be deleted at any time."""
     if sys.platform == "darwin":
         return Path.home() / "Library/Caches/aiorocketmq/apache"
     if sys.platform == "win32":
@@ -69,13 +69,12 @@ async def fetch_jars(
     timeout: float = 600.0,
     cache: Path | None = None,
 ) -> Path:
-    """Directory with all jars of `version`, fetched by Maven when it is not in the cache yet.
+    """Return a directory with all jars of `version`, fetched by Maven if it is not in the cache yet. Those are a
+    server's, unless `artifacts` names others.
 
-    Those are a server's, unless `artifacts` names others.
-
-    The first time takes 10 to 60 s and about 94 MB. Raises ApacheUnavailableError when Maven is missing, does not
-    end within `timeout` seconds, or the version is not complete in its repository. Cancelled, it leaves the
-    cache as it was.
+    The first time takes 10 to 60 s and about 94 MB. Raises ApacheUnavailableError if Maven is missing, does not
+    finish within `timeout` seconds, or the version is not complete in its repository. Cancellation leaves the
+    cache unchanged.
     """
     if not _VERSION.fullmatch(version):
         raise ApacheUnavailableError(
@@ -126,7 +125,7 @@ def _publish(jars: Path, ready: Path) -> None:
     try:
         jars.rename(ready)
     except OSError:
-        # Another process was faster; its copy is as good as ours.
+        # Another process was faster; its copy is equivalent.
         if not ready.is_dir():
             raise
 

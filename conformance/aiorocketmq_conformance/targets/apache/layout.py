@@ -45,7 +45,7 @@ class Ports:
 
 @dataclass(frozen=True, slots=True)
 class Program:
-    """One server process: its command, and the words on its output that say it is ready."""
+    """One server process: its command, and the text on its output when it is ready."""
 
     name: str
     command: tuple[str, ...]
@@ -54,7 +54,7 @@ class Program:
 
 
 def free_ports(rng: random.Random) -> Ports:
-    """Ports that nobody listens on at this moment; raises ApacheUnavailableError when there are none."""
+    """Return ports that are free at this moment; raises ApacheUnavailableError if there are none."""
     for _ in range(200):
         base = rng.randrange(_PORTS.start, _PORTS.stop, 10)
         if all(_is_free(base + step) for step in range(8)):
@@ -103,9 +103,9 @@ def write_configuration(
         "timerWheelEnable": "true",
         # Milliseconds after which a waiting send is refused as "busy": the default 200 punishes slow machines.
         "waitTimeMillsInSendQueue": "10000",
-        # From 3 s after the last commit or rollback on, servers spin on a whole processor: the thread that gathers the
-        # marks of ended transactions never sleeps again (TransactionalOpBatchService, seen on 5.5.0). Writing each mark
-        # at once leaves it nothing to gather.
+        # From 3 s after the last commit or rollback on, servers use a whole processor: the thread that batches marks
+        # of ended transactions never sleeps again (TransactionalOpBatchService, observed on 5.5.0). Writing each mark
+        # at once leaves it nothing to batch.
         "transactionOpMsgMaxSize": "1",
         "transactionOpBatchInterval": "86400000",
         **settings,
@@ -121,7 +121,7 @@ def write_configuration(
     (home / "conf/namesrv.conf").write_text(_properties(namesrv), encoding="utf-8")
     (home / "conf/broker.conf").write_text(_properties(broker), encoding="utf-8")
     (home / "conf/proxy.json").write_text(json.dumps(proxy, indent=2), encoding="utf-8")
-    # 4.x servers do not start without; an empty one logs nothing.
+    # 4.x servers need this file; an empty one logs nothing.
     for name in ("namesrv", "broker"):
         (home / f"conf/logback_{name}.xml").write_text("<configuration/>", encoding="utf-8")
 
@@ -132,7 +132,7 @@ def _properties(values: Mapping[str, str]) -> str:
 
 
 def programs(java: str, jars: Path, home: Path, ports: Ports, *, mode: str) -> list[Program]:
-    """The processes of one installation in the order in which they are started.
+    """Return the processes of one installation in the order in which they are started.
 
     `mode` is `local` (the broker lives inside the proxy), `cluster` (a separate proxy) or `broker` (no proxy:
     4.x).

@@ -1,4 +1,4 @@
-"""One server process under its guard: started, waited for, ended in good order or at once."""
+"""One server process under its guard: started until ready, ended gracefully or killed."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ _GUARD_MARGIN = 10.0
 
 
 class ServerProcess:
-    """A `Program` that can be started, ended, and started again; its output is appended to one log."""
+    """A `Program` that can be started, ended, and restarted; its output is appended to one log."""
 
     def __init__(self, program: Program, home: Path, *, grace: float) -> None:
-        """Prepare; `grace` is how many seconds `end` lets the program tidy up before it is killed."""
+        """Prepare; `grace` is how many seconds `end` lets the program clean up before it is killed."""
         self._program = program
         self._home = home
         self._grace = grace
@@ -30,10 +30,8 @@ class ServerProcess:
         self._process: asyncio.subprocess.Process | None = None
 
     async def start(self, *, timeout: float) -> None:
-        """Start and return when the program calls itself ready; ApacheUnavailableError when it does not in `timeout` s.
-
-        It is running, and must be ended, whatever this raises.
-        """
+        """Start and wait until the program reports that it is ready; ApacheUnavailableError after `timeout` s. It
+        is running, and must be ended, whatever this raises."""
         with self._log.open("ab") as output:
             already = output.tell()
             self._process = await asyncio.create_subprocess_exec(
@@ -43,7 +41,7 @@ class ServerProcess:
             )  # fmt: skip
         try:
             async with asyncio.timeout(timeout):
-                while self._program.ready not in self._said(already):
+                while self._program.ready not in self._output(already):
                     if self._process.returncode is not None:
                         raise ApacheUnavailableError(self._complaint("ended before it was ready", already))
                     await asyncio.sleep(_LOOK_EVERY)
@@ -55,11 +53,11 @@ class ServerProcess:
 
     @property
     def has_ended(self) -> bool:
-        """Whether the program was started and has ended by itself."""
+        """Return whether the program was started and has exited."""
         return self._process is not None and self._process.returncode is not None
 
     async def finish(self, *, timeout: float) -> None:
-        """Tell the program to stop and wait until it has saved what it has; kill it after `timeout` seconds."""
+        """Terminate the program and wait until it has flushed its store; kill it after `timeout` seconds."""
         if self._process is not None and self._process.returncode is None:
             self._process.terminate()
             try:
@@ -69,16 +67,16 @@ class ServerProcess:
         await self.end()
 
     async def kill(self) -> None:
-        """Kill the program as kill -9 does, and return when it is gone."""
+        """Kill the program as kill -9 does, and wait until it has exited."""
         self._signal(guard.KILL)
         await self.end()
 
     def pause(self) -> None:
-        """Let the program stand still, as SIGSTOP does; its guard stays awake."""
+        """Pause the program, as SIGSTOP does; its guard keeps running."""
         self._signal(guard.PAUSE)
 
     def resume(self) -> None:
-        """Let it go on."""
+        """Resume it."""
         self._signal(guard.RESUME)
 
     def _signal(self, number: int) -> None:
@@ -86,24 +84,24 @@ class ServerProcess:
             self._process.send_signal(number)
 
     async def end(self) -> None:
-        """End the program and its guard; without effect when they have ended."""
+        """End the program and its guard; without effect if they have exited."""
         process, self._process = self._process, None
         if process is None:
             return
         assert process.stdin is not None
         process.stdin.close()
         try:
-            # The guard gives the program its grace, then kills it; so the guard itself ends soon after.
+            # The guard kills the program after its grace, and exits soon after.
             await asyncio.wait_for(process.wait(), self._grace + _GUARD_MARGIN)
         except TimeoutError:
             logger.warning("the guard of %s (%d) did not end: killing it", self._program.name, process.pid)
             process.kill()
             await process.wait()
 
-    def _said(self, since: int) -> str:
+    def _output(self, since: int) -> str:
         return self._log.read_bytes()[since:].decode(errors="replace")
 
     def _complaint(self, what: str, since: int) -> str:
-        lines = [line.strip() for line in self._said(since).splitlines() if line.strip()]
+        lines = [line.strip() for line in self._output(since).splitlines() if line.strip()]
         last_words = " / ".join(lines[-3:])[:400] or "nothing"
         return f"the {self._program.name} {what}; its last words: {last_words}"

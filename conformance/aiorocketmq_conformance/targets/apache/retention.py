@@ -1,4 +1,4 @@
-"""Retention of a real server with a short log, which deletes its older files when it is asked to."""
+"""Retention of a real server with a short log, which deletes its older files on request."""
 
 from __future__ import annotations
 
@@ -15,20 +15,20 @@ from aiorocketmq_conformance.verdicts import Inconclusive
 
 _DELETE_LOG, _DELETE_QUEUES = 329, 306
 _FILES, _PART = 5, 64 << 10
-"""Files that are filled, since the newest two stay, and bytes of each message in them."""
+"""Files to fill, since the newest two are kept, and bytes of each message in them."""
 _FILLER = "cf-filler"
 
 
 class TrimmedPreparation(ClassicPreparation):
-    """Makes topics and groups, and has messages deleted."""
+    """Creates topics and groups, and deletes messages."""
 
     def __init__(self, admin: Admin, name_server: str, broker: str) -> None:
         super().__init__(admin)
         self._name_server = name_server
         self._broker = broker
 
-    async def age(self) -> None:
-        """Fill more files of the log than stay; Inconclusive if the server is too busy."""
+    async def expire_stored(self) -> None:
+        """Fill more files of the log than are kept; Inconclusive if the server is too busy."""
         await self.create_topic(_FILLER, type="NORMAL", queues=1, permission="rw")
         probe = RemotingProbe(self._name_server, _FILLER, RealClock())
         try:
@@ -42,14 +42,14 @@ class TrimmedPreparation(ClassicPreparation):
         finally:
             await probe.close()
 
-    async def clean(self) -> None:
-        """Have older files of the log deleted."""
+    async def delete_expired(self) -> None:
+        """Delete older files of the log."""
         await delete_older_files(self._broker)
 
 
 async def delete_older_files(broker: str) -> None:
-    """Have a broker delete the older files of a short log, which is done within seconds, and a minute after its start
-    at the soonest; UnreachableError where it does not answer."""
+    """Let a broker delete the older files of a short log, which takes seconds, and is possible from a minute
+    after its start on; UnreachableError if it does not answer."""
     (address,) = parse_endpoint(broker).addresses
     async with RemotingConnection(address) as connection:
         for code in (_DELETE_LOG, _DELETE_QUEUES):

@@ -1,4 +1,4 @@
-"""One Apache RocketMQ server with a fresh store: started, waited for, and stopped with its run."""
+"""One Apache RocketMQ server with a fresh store, started and stopped with its run."""
 
 from __future__ import annotations
 
@@ -28,20 +28,20 @@ from aiorocketmq_conformance.targets.apache.layout import (
 from aiorocketmq_conformance.targets.apache.process import ServerProcess
 from aiorocketmq_conformance.targets.apache.unavailable import ApacheUnavailableError
 
-# Seconds that processes have to end by themselves. Those whose store goes with them have nothing to save.
+# Seconds that processes have to exit. Those whose store is deleted have nothing to flush.
 _GRACE, _NO_GRACE = 5.0, 0.2
 _LOOK_EVERY = 0.1
-# A separate proxy gives up at once when its broker, on a busy machine, takes more than three seconds for an answer.
+# A separate proxy exits at start if its broker, on a busy machine, takes more than three seconds for a response.
 _STARTS = 3
 
 
 class ApacheServer:
     """A name server and a broker with its proxy on free ports of this machine, as an `async with` block.
 
-    Entering takes about 6 s on two cores (more the first time: see `fetch_jars`) and raises ApacheUnavailableError
-    when Java or Maven is missing, the version is not to be had, or a process is not ready within
-    `start_timeout` seconds. The processes end with the block, and also when this Python process dies in any
-    other way. The server listens on all interfaces (its gRPC port has no bind address): keep it short-lived.
+    Entering takes about 6 s on two cores (more the first time: see `fetch_jars`) and raises
+    ApacheUnavailableError if Java or Maven is missing, the version is unavailable, or a process is not ready
+    within `start_timeout` seconds. The processes end with the block, and if this Python process dies in any other
+    way. The server listens on all interfaces (its gRPC port has no bind address): keep it short-lived.
     """
 
     def __init__(
@@ -58,7 +58,7 @@ class ApacheServer:
         """Prepare a server of `version`; `mode` is `local` or `cluster` (ignored by 4.x, which has no proxy).
 
         `settings` are further lines of broker.conf, `proxy_settings` further entries of the proxy's JSON;
-        `administrator` is a super user where these make the server ask who calls. `directory` is kept for logs and
+        `administrator` is a super user if these enable authentication. `directory` is kept for logs and
         store; without it they live in a temporary one.
         """
         if mode not in {"local", "cluster"}:
@@ -98,28 +98,28 @@ class ApacheServer:
         await self._stack.aclose()
 
     async def restart(self) -> None:
-        """Stop the broker in good order and start it again: same ports, same store; the name server stays.
+        """Restart the broker gracefully: same ports, same store; the name server keeps running.
 
-        A proxy in the broker's process goes and comes with it. Takes 10 to 20 s on two cores that have nothing else
-        to do. Raises ApacheUnavailableError when it does not come back.
+        A proxy in the broker's process is restarted, too. Takes 10 to 20 s on two idle cores. Raises
+        ApacheUnavailableError if it does not start.
         """
         await self.stop()
         await self.start()
 
     async def stop(self) -> None:
-        """Stop the broker in good order."""
+        """Stop the broker gracefully."""
         await self._broker_process.finish(timeout=self._start_timeout)
 
     async def start(self) -> None:
-        """Start a broker that was stopped or killed; ApacheUnavailableError when it does not come."""
+        """Start a broker that was stopped or killed; ApacheUnavailableError if it does not start."""
         await self._begin(self._broker_process)
         await self._registered()
 
     @asynccontextmanager
     async def another_proxy(self) -> AsyncIterator[str]:
-        """A second proxy before the broker, until the block is left; yields `host:port` of its gRPC service.
+        """Run a second proxy of the broker for the duration of the block; yields `host:port` of its gRPC service.
 
-        ApacheUnavailableError when it does not come, or in a mode in which the broker has no proxy apart.
+        ApacheUnavailableError if it does not start, or in a mode without a separate proxy.
         """
         if self.mode != "cluster":
             raise ApacheUnavailableError(
@@ -142,10 +142,10 @@ class ApacheServer:
 
     @asynccontextmanager
     async def replica(self, settings: Mapping[str, str] | None = None) -> AsyncIterator[str]:
-        """A replica of the broker, until the block is left; yields `host:port` of its classic port.
+        """Run a replica of the broker for the duration of the block; yields `host:port` of its classic port.
 
-        It copies messages as they come, and topics, groups and offsets every 10 s. `settings` are further lines of its
-        broker.conf. ApacheUnavailableError when it does not come.
+        It replicates messages at once, and topics, groups and offsets every 10 s. `settings` are further lines of
+        its broker.conf. ApacheUnavailableError if it does not start.
         """
         ports = replace(free_ports(random.Random()), namesrv=self._started.namesrv)
         with tempfile.TemporaryDirectory(
@@ -168,11 +168,11 @@ class ApacheServer:
         await self._broker_process.kill()
 
     def pause(self) -> None:
-        """Let the broker stand still, as SIGSTOP does."""
+        """Pause the broker, as SIGSTOP does."""
         self._broker_process.pause()
 
     def resume(self) -> None:
-        """Let it go on."""
+        """Resume it."""
         self._broker_process.resume()
 
     @property
@@ -210,7 +210,7 @@ class ApacheServer:
                 return
 
     async def _registered(self) -> None:
-        """Wait until the name server knows the broker, which calls itself ready a moment before."""
+        """Wait until the name server knows the broker, which reports that it is ready a moment before."""
         try:
             async with asyncio.timeout(self._start_timeout):
                 while True:

@@ -1,4 +1,4 @@
-"""How a server is configured for the cases that need it so: as shipped, with more switched on, with users."""
+"""Configurations of servers for the cases that need them: as shipped, with more enabled, with users."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from aiorocketmq.config import Credentials
 LOG_FILE = 2 << 20
 """Bytes of one file of a short log."""
 ADMINISTRATOR = Credentials("conformance", "conformance-secret")
-"""The first user of a server that asks who calls; it lives as long as its run."""
+"""The first user of a server with authentication; it is deleted with the run."""
 _AUTH = "org.apache.rocketmq.auth"
 _LOCAL = {
     "authenticationMetadataProvider": f"{_AUTH}.authentication.provider.LocalAuthenticationMetadataProvider",
     "authorizationMetadataProvider": f"{_AUTH}.authorization.provider.LocalAuthorizationMetadataProvider",
 }
-# A proxy asks its broker for users and rights.
+# A proxy queries its broker for users and permissions.
 _PROXIED = {
     "authenticationMetadataProvider": "org.apache.rocketmq.proxy.auth.ProxyAuthenticationMetadataProvider",
     "authorizationMetadataProvider": "org.apache.rocketmq.proxy.auth.ProxyAuthorizationMetadataProvider",
@@ -43,17 +43,17 @@ _SHORT_LOG = {
 
 @dataclass(frozen=True, slots=True)
 class Setup:
-    """One configuration of a server; the lines are laid over those of every server of the suite."""
+    """One configuration of a server; its lines override those of every server of the suite."""
 
     name: str
     serves: frozenset[str] = frozenset()
-    """Capabilities that it has beyond those of a server as shipped."""
+    """Its capabilities in addition to those of a server as shipped."""
     broker: Mapping[str, str] = field(default_factory=dict)
     """Lines of broker.conf."""
     proxy: Mapping[str, object] = field(default_factory=dict)
     """Entries of the proxy's JSON."""
     administrator: Credentials | None = None
-    """Who may prepare topics and groups where the server asks who calls."""
+    """The user that creates topics and groups if the server has authentication."""
 
 
 AS_SHIPPED = Setup("as shipped")
@@ -61,27 +61,27 @@ AS_SHIPPED = Setup("as shipped")
 
 @dataclass(frozen=True, slots=True)
 class Setups:
-    """The configurations that servers of one version and mode are given."""
+    """The configurations of servers of one version and mode."""
 
     switched_on: Setup
-    """What servers are shipped without: mixed topics, recall, and behind a separate proxy lite topics."""
+    """With what is disabled as shipped: mixed topics, recall, and behind a separate proxy lite topics."""
     restarted: Setup
-    """The same, for a server that is restarted while others go on."""
+    """The same, for a server that is restarted while others keep running."""
     users: Setup
-    """A server that asks who calls and what they may do."""
+    """A server with authentication and authorization."""
     closed: Setup
-    """A server on which administrators alone make topics and groups."""
+    """A server on which only administrators create topics and groups."""
     trimmed: Setup
-    """A server with a short log, of which it deletes all but the newest files when it is asked to."""
+    """A server with a short log, of which it deletes all but the newest files on request."""
 
     @property
     def serves(self) -> frozenset[str]:
-        """What any of them has beyond a server as shipped."""
+        """All capabilities in addition to those of a server as shipped."""
         own = (self.switched_on, self.restarted, self.users, self.closed, self.trimmed)
         return frozenset().union(*(setup.serves for setup in own))
 
     def of(self, needs: Collection[str]) -> Setup:
-        """The configuration for a case with these needs."""
+        """Return the configuration for a case with these needs."""
         if "auth" in needs:
             return self.users
         if "closed" in needs:
@@ -94,7 +94,7 @@ class Setups:
 
 
 def setups(version: str, mode: str) -> Setups:
-    """What Apache RocketMQ `version` can be configured for in `mode` (`local` or `cluster`)."""
+    """Return the configurations of Apache RocketMQ `version` in `mode` (`local` or `cluster`)."""
     number = tuple(map(int, version.split(".")))
     serves, broker = {"type.mixed"}, {"enableMixedMessageType": "true"}
     if number >= (5, 3):
@@ -106,12 +106,12 @@ def setups(version: str, mode: str) -> Setups:
     users = Setup("with users")
     if number >= (5, 3):
         switches = {"authenticationEnabled": True, "authorizationEnabled": True}
-        told = {name: str(on).lower() for name, on in switches.items()}
+        lines = {name: str(on).lower() for name, on in switches.items()}
         users = Setup(
             "with users",
             frozenset({"auth", "@acl"}),
-            {**told, **_ASKS, **_LOCAL},
-            # Without the hook a separate proxy signs nothing that it asks of its broker, and does not even start.
+            {**lines, **_ASKS, **_LOCAL},
+            # Without the hook a separate proxy does not sign its requests to the broker, and does not start.
             {**switches, **_ASKS, **_PROXIED, "enableAclRpcHookForClusterMode": True},
             ADMINISTRATOR,
         )
@@ -119,7 +119,7 @@ def setups(version: str, mode: str) -> Setups:
     restarted = Setup("restarted", frozenset(serves | {"@restart", "@process"}), broker)
     closes = {"autoCreateTopicEnable": "false", "autoCreateSubscriptionGroup": "false"}
     closed = Setup("closed", frozenset({"closed"}), closes)
-    # An hour of deletion that does not come while cases run: they ask for it.
+    # An hour of deletion that is not reached during a run: cases request deletions.
     hour = (datetime.now().astimezone() + timedelta(hours=12)).hour
     trimmed = Setup("trimmed", frozenset({"@trim"}), {**_SHORT_LOG, "deleteWhen": f"{hour:02}"})
     return Setups(switched_on, restarted, users, closed, trimmed)

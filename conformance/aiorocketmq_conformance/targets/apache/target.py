@@ -1,4 +1,4 @@
-"""Real Apache servers of this machine, started for the run and ended with it."""
+"""Real Apache servers on this machine, started for the run and ended with it."""
 
 from __future__ import annotations
 
@@ -23,14 +23,14 @@ from aiorocketmq_conformance.targets.apache.unavailable import ApacheUnavailable
 from aiorocketmq_conformance.targets.declarations import PREPARATION
 from aiorocketmq_conformance.targets.interface import TargetUnavailableError
 from aiorocketmq_conformance.targets.readiness import STARTING, greet
-from aiorocketmq_conformance.targets.recordings import Disturbed, Recordings
+from aiorocketmq_conformance.targets.recordings import RecordFault, Recordings
 from aiorocketmq_conformance.targets.remoting_admin import ClassicAccess, ClassicPreparation, classic_admin
 from aiorocketmq_conformance.targets.shared_restart import SharedRestart
 
 
 @dataclass(frozen=True, slots=True)
 class _Running:
-    """A server that is up, and how its cases use it."""
+    """A running server, and how its cases use it."""
 
     server: ApacheServer
     endpoint: str
@@ -43,14 +43,14 @@ class _Running:
 class ApacheBroker:
     """Apache RocketMQ `version` with a fresh store.
 
-    Most cases share a server as it is shipped. Those that need what such a server has switched off, users, or restarts
-    get servers of the same version that are configured for it, each started when its first case comes.
+    Most cases share a server as shipped. Those that need what is disabled there, users, or restarts get servers
+    of the same version that are configured for it, each started for its first case.
     """
 
     def __init__(
         self, version: str, *, mode: str, declaration: Declaration, record: Path | None = None
     ) -> None:
-        """Prepare; `record` is a folder for what the suite's clients see."""
+        """Prepare; `record` is a folder for recordings of the suite's clients."""
         suffix = ":cluster" if mode == "cluster" else ""
         self.spec = f"apache:{version}{suffix}"
         self.deviations = self.spec.replace(":", "-")
@@ -64,9 +64,9 @@ class ApacheBroker:
             self._shipped = self._shipped.having(frozenset({"@proxies"}))
         self.declaration = self._shipped.having(self._setups.serves)
         self._running: dict[str, _Running | TargetUnavailableError] = {}
-        # One at a time: starting a server takes all that a small machine has.
+        # One at a time: starting a server uses all of a small machine.
         self._starting = asyncio.Lock()
-        # What one case has deleted may be another one's.
+        # Deletion affects messages of other cases.
         self._trimming = asyncio.Lock()
         self._stack = AsyncExitStack()
 
@@ -81,7 +81,7 @@ class ApacheBroker:
 
     @asynccontextmanager
     async def open(self, case: Case) -> AsyncIterator[Target]:
-        """A view with real time on the server that is configured for the case."""
+        """Return a view with real time on the server that is configured for the case."""
         server = await self._server(self._setups.of(case.needs))
         clock = RealClock()
         target = Target(
@@ -95,30 +95,30 @@ class ApacheBroker:
         async with AsyncExitStack() as stack:
             if "@trim" in case.needs:
                 await stack.enter_async_context(self._trimming)
-            disturbed = await stack.enter_async_context(
+            record_fault = await stack.enter_async_context(
                 self._recordings.of(case, clock, self.declaration.order_grain)
             )
             if "@proxies" in case.needs:
                 target.second_proxy = await stack.enter_async_context(_another_proxy(server.server))
             if "@restart" in case.needs:
                 await stack.enter_async_context(server.restart.party())
-                target.disturbance = _Process(server.server, server.restart.restart, disturbed)
+                target.process_control = _Process(server.server, server.restart.restart, record_fault)
             elif "@process" in case.needs:
-                target.disturbance = _Process(server.server, server.server.restart, disturbed)
+                target.process_control = _Process(server.server, server.server.restart, record_fault)
             yield target
 
     async def _server(self, setup: Setup) -> _Running:
-        """The running server of that configuration; TargetUnavailableError, each time, when it did not start."""
+        """Return the running server of that configuration; TargetUnavailableError, each time, if it did not start."""
         async with self._starting:
             if setup.name not in self._running:
                 try:
                     self._running[setup.name] = await self._start(setup)
                 except TargetUnavailableError as error:
                     self._running[setup.name] = error
-        found = self._running[setup.name]
-        if isinstance(found, TargetUnavailableError):
-            raise TargetUnavailableError(str(found))
-        return found
+        running = self._running[setup.name]
+        if isinstance(running, TargetUnavailableError):
+            raise TargetUnavailableError(str(running))
+        return running
 
     async def _start(self, setup: Setup) -> _Running:
         server = ApacheServer(
@@ -155,21 +155,22 @@ class ApacheBroker:
         )
 
     def place(self, case: Case) -> str:
-        """The configuration of the server that the case needs."""
+        """Return the name of the configuration that the case needs."""
         return self._setups.of(case.needs).name
 
     def real_seconds(self, case: Case) -> float:
-        """The case's own timeout: its clock is the real one."""
+        """Return the case's timeout: its clock is the real one."""
         return case.timeout
 
 
 def _endpoint(server: ApacheServer) -> str:
-    """Its gRPC service; empty for a server that has none."""
+    """Return its gRPC service; empty for a server that has none."""
     return server.grpc if has_proxy(server.version) else ""
 
 
 async def _answers(server: ApacheServer) -> None:
-    """Return when its gRPC service answers; at once where there is none, as the broker is known to its name server."""
+    """Wait until its gRPC service answers; not at all if there is none, as the broker is registered at its name
+    server."""
     if endpoint := _endpoint(server):
         await greet(endpoint, patience=STARTING)
 
@@ -186,32 +187,32 @@ async def _another_proxy(server: ApacheServer) -> AsyncIterator[str]:
 
 
 class _Process:
-    """What a case may do to the server: restarts are shared, the rest is done by one case at a time."""
+    """Faults of the server: restarts are shared, others are done by one case at a time."""
 
     def __init__(
-        self, server: ApacheServer, restart: Callable[[], Awaitable[None]], disturbed: Disturbed
+        self, server: ApacheServer, restart: Callable[[], Awaitable[None]], record_fault: RecordFault
     ) -> None:
         self._server = server
         self._restart = restart
-        self._disturbed = disturbed
+        self._record_fault = record_fault
 
     async def restart(self) -> None:
-        with self._disturbed("restart"):
+        with self._record_fault("restart"):
             await self._restart()
 
     async def down(self, seconds: float) -> None:
-        with self._disturbed("restart"):
+        with self._record_fault("restart"):
             await self._server.stop()
             await asyncio.sleep(seconds)
             await self._start()
 
     async def kill(self) -> None:
-        with self._disturbed("crash"):
+        with self._record_fault("crash"):
             await self._server.kill()
             await self._start()
 
     async def pause(self, seconds: float) -> None:
-        with self._disturbed("pause"):
+        with self._record_fault("pause"):
             self._server.pause()
             try:
                 await asyncio.sleep(seconds)

@@ -1,7 +1,7 @@
-"""The one error of this package: no Apache server can be had here."""
+"""The error of this package: no Apache server can be started here."""
 
 from __future__ import annotations
 
 
 class ApacheUnavailableError(Exception):
-    """No Apache server can be started on this machine as asked; the text says why and what to do."""
+    """No such Apache server can be started on this machine; the text has the reason and what to do."""

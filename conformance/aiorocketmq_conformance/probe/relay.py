@@ -1,4 +1,4 @@
-"""A piece of wire between a client and a broker that can be cut without anybody being told."""
+"""A TCP relay between a client and a broker that can stop without closing connections."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
 
 
-class Wire:
-    """Carries bytes both ways until it is cut; the connections stay open then, as behind a dead router."""
+class Relay:
+    """Forwards bytes both ways until it is cut; connections stay open then, as behind a dead router."""
 
     def __init__(self, host: str, port: int) -> None:
         self._host = host
@@ -18,11 +18,11 @@ class Wire:
         self.is_cut = False
 
     def cut(self) -> None:
-        """Carry nothing more, and close nothing."""
+        """Stop forwarding, without closing connections."""
         self.is_cut = True
 
     async def join(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        """Take a client's connection."""
+        """Accept a client's connection."""
         self._ends.append(writer)
         broker_reader, broker_writer = await asyncio.open_connection(self._host, self._port)
         self._ends.append(broker_writer)
@@ -50,13 +50,13 @@ class Wire:
 
 
 @asynccontextmanager
-async def wire_to(endpoint: str) -> AsyncIterator[tuple[str, Wire]]:
-    """A port on loopback whose connections lead to `endpoint`; yields its own endpoint and the wire."""
+async def relay_to(endpoint: str) -> AsyncIterator[tuple[str, Relay]]:
+    """Listen on loopback and forward to `endpoint`; yields the relay's endpoint and the relay."""
     host, _, port = endpoint.rpartition(":")
-    wire = Wire(host.strip("[]"), int(port))
-    server = await asyncio.start_server(wire.join, "127.0.0.1", 0)
+    relay = Relay(host.strip("[]"), int(port))
+    server = await asyncio.start_server(relay.join, "127.0.0.1", 0)
     try:
-        yield f"127.0.0.1:{server.sockets[0].getsockname()[1]}", wire
+        yield f"127.0.0.1:{server.sockets[0].getsockname()[1]}", relay
     finally:
         server.close()
-        await wire.end()
+        await relay.end()

@@ -1,4 +1,4 @@
-"""Telling a recorder what the probe clients of a case did and saw, as the hooks of the client library would."""
+"""Emits events about the probe clients of a case to a recorder, as the hooks of the client library would."""
 
 from __future__ import annotations
 
@@ -30,8 +30,8 @@ from aiorocketmq.subscription import Sql, Tags
 from aiorocketmq.transaction import Resolution
 from aiorocketmq.wire import messages as pb
 
-Answered = Callable[[Any], None]
-"""Notes the answer of a call: a response, the frames of a stream, None where nobody knows."""
+OnResponse = Callable[[Any], None]
+"""Records the outcome of a call: a response, the frames of a stream, None if unknown."""
 ROLES = {
     pb.ClientType.PUSH_CONSUMER: Role.PUSH,
     pb.ClientType.LITE_PUSH_CONSUMER: Role.PUSH,
@@ -41,10 +41,10 @@ RESOLUTIONS = {
     pb.TransactionResolution.COMMIT: Resolution.COMMIT,
     pb.TransactionResolution.ROLLBACK: Resolution.ROLLBACK,
 }
-# From here on a code tells of the server's trouble, and not what became of the request.
-SERVERS_FAULT = 50_000
-# What Apache's brokers add to a sender's properties (live-broker-session.md 4.5 and 11).
-BROKERS_OWN = frozenset(
+# From here on a code reports a failure of the server, and the outcome of the request is unknown.
+FIRST_SERVER_ERROR = 50_000
+# Properties added by Apache's brokers (live-broker-session.md 4.5 and 11).
+BROKER_PROPERTIES = frozenset(
     {
         *("__SHARDINGKEY", "__transactionId__", "CHECK_IMMUNITY_TIME_IN_SECONDS"),
         *("INNER_MULTI_DISPATCH", "TRACE_CONTEXT", "TRANSACTION_CHECK_TIMES"),
@@ -54,7 +54,7 @@ BROKERS_OWN = frozenset(
 
 @dataclass(frozen=True, slots=True)
 class _Sent:
-    """What a recording keeps of a message; unlike the library's own, with any content."""
+    """The fields of a message in a recording; unlike the library's own class, with any content."""
 
     topic: str
     body: bytes
@@ -67,18 +67,18 @@ class _Sent:
 
 @dataclass(slots=True)
 class _Lease:
-    """A delivery that may still be settled."""
+    """A delivery that can still be settled."""
 
     message: ReceivedMessage
     delivery: str
-    """The handle that it came with."""
+    """Its first handle."""
 
 
 @dataclass(slots=True)
-class Witness:
-    """Turns the calls of a case's probe clients into events for `tell`; calls that no recording knows are left out."""
+class CallRecorder:
+    """Converts the calls of a case's probe clients to events; calls without an event are left out."""
 
-    tell: Callable[[Event], None]
+    emit: Callable[[Event], None]
     order_grain: str | None = None
     """What ordered groups of this server lock: `group` or `queue`."""
     _clients: dict[str, ClientIdentity] = field(default_factory=dict)
@@ -86,9 +86,9 @@ class Witness:
     _numbers: itertools.count[int] = field(default_factory=itertools.count)
 
     def presented(self, client_id: str, settings: pb.Settings) -> None:
-        """A client's settings were taken, and these are the server's."""
+        """A client's settings were accepted, and these are the server's."""
         client = self._client(client_id, ROLES.get(settings.client_type), settings.subscription.group.name)
-        self.tell(ClientEvent(client=client, running=True, phase=Phase.OK))
+        self.emit(ClientEvent(client=client, running=True, phase=Phase.OK))
         if client.group is None:
             return
         policy = settings.backoff_policy
@@ -96,33 +96,33 @@ class Witness:
         limit = policy.max_attempts or None
         ordered = settings.subscription.fifo
         grain = "message_group" if self.order_grain == "group" else self.order_grain
-        self.tell(
+        self.emit(
             SettingsEvent(client=client, ordered=ordered, max_attempts=limit, steps=steps, order_grain=grain)
         )
 
     def left(self, client_id: str) -> None:
-        """A client said good-bye."""
+        """A client was terminated."""
         if (client := self._clients.pop(client_id, None)) is not None:
-            self.tell(ClientEvent(client=client, running=False, phase=Phase.OK))
+            self.emit(ClientEvent(client=client, running=False, phase=Phase.OK))
 
-    def call(self, client_id: str, method: str, request: Any) -> Answered:
-        """Note that a call begins; what is returned notes its end."""
-        noting = _CALLS.get(method)
-        return nothing if noting is None else noting(self, client_id, request)
+    def call(self, client_id: str, method: str, request: Any) -> OnResponse:
+        """Record the start of a call; the returned function records its end."""
+        record = _CALLS.get(method)
+        return ignore if record is None else record(self, client_id, request)
 
     def _client(self, client_id: str, role: Role | None = None, group: str = "") -> ClientIdentity:
-        known = self._clients.get(client_id)
-        if known is None or (group and known.group != group):
+        client = self._clients.get(client_id)
+        if client is None or (group and client.group != group):
             if role is None:
                 role = Role.SIMPLE if group else Role.PRODUCER
-            known = ClientIdentity(client_id, role, group or None)
-            self._clients[client_id] = known
-        return known
+            client = ClientIdentity(client_id, role, group or None)
+            self._clients[client_id] = client
+        return client
 
     def _operation(self) -> str:
         return str(next(self._numbers))
 
-    def _send(self, client_id: str, request: pb.SendMessageRequest) -> Answered:
+    def _send(self, client_id: str, request: pb.SendMessageRequest) -> OnResponse:
         client = self._client(client_id)
         common: list[dict[str, Any]] = [
             {
@@ -136,24 +136,24 @@ class Witness:
             for message in request.messages
         ]
         for each in common:
-            self.tell(SendEvent(**each, phase=Phase.INVOKE))
+            self.emit(SendEvent(**each, phase=Phase.INVOKE))
 
-        def answered(reply: pb.SendMessageResponse | None) -> None:
+        def on_response(reply: pb.SendMessageResponse | None) -> None:
             entries = [] if reply is None else list(reply.entries)
             alone = len(entries) == len(common)
             for number, each in enumerate(common):
-                # Some servers answer a batch with one entry, which tells the place of none.
+                # Some servers answer a batch with one entry, which has no message's offset.
                 entry = entries[number] if alone else None
                 status = entry.status if entry is not None and entry.HasField("status") else _status(reply)
                 phase, error = _outcome(status)
                 receipt = _receipt(each["message_id"], each["message"].topic, entry) if entry else None
                 if phase is not Phase.OK:
                     receipt = None
-                self.tell(SendEvent(**each, phase=phase, error=error, receipt=receipt))
+                self.emit(SendEvent(**each, phase=phase, error=error, receipt=receipt))
 
-        return answered
+        return on_response
 
-    def _receive(self, client_id: str, request: pb.ReceiveMessageRequest) -> Answered:
+    def _receive(self, client_id: str, request: pb.ReceiveMessageRequest) -> OnResponse:
         queue = request.message_queue
         shared: dict[str, Any] = {
             "client": self._client(client_id, None, request.group.name),
@@ -166,28 +166,30 @@ class Witness:
         }
         place = MessageQueue(queue.topic.name, queue.broker.name, queue.id)
         poll: dict[str, Any] = {**shared, "queue": place, "max_messages": request.batch_size}
-        self.tell(ReceiveEvent(**poll, phase=Phase.INVOKE))
-        asked = _asked(request.filter_expression)
+        self.emit(ReceiveEvent(**poll, phase=Phase.INVOKE))
+        filter_ = _filter_of(request.filter_expression)
 
-        def answered(frames: Any) -> None:
+        def on_response(frames: Any) -> None:
             status = next((frame.status for frame in frames if frame.HasField("status")), None)
             messages = [frame.message for frame in frames if frame.HasField("message")]
             for position, message in enumerate(messages):
-                seen = _received(message, request.group.name)
+                message_view = _received(message, request.group.name)
                 handle = message.system_properties.receipt_handle
-                self._leases[handle] = _Lease(seen, handle)
-                self.tell(
-                    DeliverEvent(**shared, message=seen, handle=handle, position=position, filter=asked)
+                self._leases[handle] = _Lease(message_view, handle)
+                self.emit(
+                    DeliverEvent(
+                        **shared, message=message_view, handle=handle, position=position, filter=filter_
+                    )
                 )
             phase, error = _outcome(status)
             if status is not None and status.code == pb.Code.MESSAGE_NOT_FOUND:
                 phase, error = Phase.OK, None
-            self.tell(ReceiveEvent(**poll, phase=phase, error=error, count=len(messages)))
+            self.emit(ReceiveEvent(**poll, phase=phase, error=error, count=len(messages)))
 
-        return answered
+        return on_response
 
-    def _ack(self, client_id: str, request: pb.AckMessageRequest) -> Answered:
-        # In the name of another topic a handle settles nothing, whatever the answer.
+    def _ack(self, client_id: str, request: pb.AckMessageRequest) -> OnResponse:
+        # With another topic a handle settles ignore, whatever the response.
         held = [self._held(entry.receipt_handle, request.topic.name) for entry in request.entries]
         common = [
             None if lease is None else self._settling(client_id, request, lease, entry.receipt_handle)
@@ -195,58 +197,58 @@ class Witness:
         ]
         for each in common:
             if each is not None:
-                self.tell(AckEvent(**each, phase=Phase.INVOKE))
+                self.emit(AckEvent(**each, phase=Phase.INVOKE))
 
-        def answered(reply: pb.AckMessageResponse | None) -> None:
+        def on_response(reply: pb.AckMessageResponse | None) -> None:
             entries = [] if reply is None else list(reply.entries)
             for number, each in enumerate(common):
                 if each is not None:
-                    told = entries[number].status if number < len(entries) else _status(reply)
-                    phase, error = _outcome(told)
-                    self.tell(AckEvent(**each, phase=phase, error=error))
+                    status = entries[number].status if number < len(entries) else _status(reply)
+                    phase, error = _outcome(status)
+                    self.emit(AckEvent(**each, phase=phase, error=error))
 
-        return answered
+        return on_response
 
-    def _change(self, client_id: str, request: pb.ChangeInvisibleDurationRequest) -> Answered:
+    def _change(self, client_id: str, request: pb.ChangeInvisibleDurationRequest) -> OnResponse:
         lease = self._held(request.receipt_handle, request.topic.name)
         if lease is None:
-            return nothing
+            return ignore
         common = self._settling(client_id, request, lease, request.receipt_handle)
-        # A probe does not say why it changes a lease; what it asks for is when the message comes again.
+        # The reason of a probe's lease change is unknown; it sets the time of redelivery.
         common |= {"invisible": _seconds(request.invisible_duration), "reason": ChangeReason.RETRY}
-        self.tell(ChangeEvent(**common, phase=Phase.INVOKE))
+        self.emit(ChangeEvent(**common, phase=Phase.INVOKE))
 
-        def answered(reply: pb.ChangeInvisibleDurationResponse | None) -> None:
+        def on_response(reply: pb.ChangeInvisibleDurationResponse | None) -> None:
             phase, error = _outcome(_status(reply))
             now = dict(common)
             if phase is Phase.OK and reply is not None and reply.receipt_handle:
                 self._leases[reply.receipt_handle] = lease
                 now |= {"handle": reply.receipt_handle, "previous_handle": request.receipt_handle}
-            self.tell(ChangeEvent(**now, phase=phase, error=error))
+            self.emit(ChangeEvent(**now, phase=phase, error=error))
 
-        return answered
+        return on_response
 
-    def _forward(self, client_id: str, request: pb.ForwardMessageToDeadLetterQueueRequest) -> Answered:
+    def _forward(self, client_id: str, request: pb.ForwardMessageToDeadLetterQueueRequest) -> OnResponse:
         lease = self._held(request.receipt_handle, request.topic.name)
         if lease is None:
-            return nothing
+            return ignore
         common = self._settling(client_id, request, lease, request.receipt_handle)
-        self.tell(ForwardEvent(**common, phase=Phase.INVOKE))
+        self.emit(ForwardEvent(**common, phase=Phase.INVOKE))
 
-        def answered(reply: pb.ForwardMessageToDeadLetterQueueResponse | None) -> None:
+        def on_response(reply: pb.ForwardMessageToDeadLetterQueueResponse | None) -> None:
             phase, error = _outcome(_status(reply))
-            self.tell(ForwardEvent(**common, phase=phase, error=error))
+            self.emit(ForwardEvent(**common, phase=phase, error=error))
 
-        return answered
+        return on_response
 
-    def _good_bye(self, client_id: str, request: pb.NotifyClientTerminationRequest) -> Answered:
+    def _terminate(self, client_id: str, request: pb.NotifyClientTerminationRequest) -> OnResponse:
         del request
 
-        def answered(reply: pb.NotifyClientTerminationResponse | None) -> None:
+        def on_response(reply: pb.NotifyClientTerminationResponse | None) -> None:
             if _outcome(_status(reply))[0] is Phase.OK:
                 self.left(client_id)
 
-        return answered
+        return on_response
 
     def _held(self, handle: str, topic: str) -> _Lease | None:
         lease = self._leases.get(handle)
@@ -261,25 +263,25 @@ class Witness:
             "handle": handle,
         }
 
-    def _recall(self, client_id: str, request: pb.RecallMessageRequest) -> Answered:
+    def _recall(self, client_id: str, request: pb.RecallMessageRequest) -> OnResponse:
         common: dict[str, Any] = {
             "client": self._client(client_id),
             "operation": self._operation(),
             "topic": request.topic.name,
         }
-        self.tell(RecallEvent(**common, phase=Phase.INVOKE))
+        self.emit(RecallEvent(**common, phase=Phase.INVOKE))
 
-        def answered(reply: pb.RecallMessageResponse | None) -> None:
+        def on_response(reply: pb.RecallMessageResponse | None) -> None:
             phase, error = _outcome(_status(reply))
             id_ = reply.message_id if reply is not None and phase is Phase.OK else None
-            self.tell(RecallEvent(**common, phase=phase, error=error, message_id=id_))
+            self.emit(RecallEvent(**common, phase=phase, error=error, message_id=id_))
 
-        return answered
+        return on_response
 
-    def _end(self, client_id: str, request: pb.EndTransactionRequest) -> Answered:
+    def _end(self, client_id: str, request: pb.EndTransactionRequest) -> OnResponse:
         resolution = RESOLUTIONS.get(request.resolution)
         if resolution is None:
-            return nothing
+            return ignore
         common: dict[str, Any] = {
             "client": self._client(client_id),
             "operation": self._operation(),
@@ -289,29 +291,29 @@ class Witness:
             "resolution": resolution,
             "from_check": request.source == pb.TransactionSource.SOURCE_SERVER_CHECK,
         }
-        self.tell(TransactionEndEvent(**common, phase=Phase.INVOKE))
+        self.emit(TransactionEndEvent(**common, phase=Phase.INVOKE))
 
-        def answered(reply: pb.EndTransactionResponse | None) -> None:
+        def on_response(reply: pb.EndTransactionResponse | None) -> None:
             phase, error = _outcome(_status(reply))
-            self.tell(TransactionEndEvent(**common, phase=phase, error=error))
+            self.emit(TransactionEndEvent(**common, phase=phase, error=error))
 
-        return answered
+        return on_response
 
 
-_CALLS: Mapping[str, Callable[[Witness, str, Any], Answered]] = {
-    "SendMessage": Witness._send,
-    "ReceiveMessage": Witness._receive,
-    "AckMessage": Witness._ack,
-    "ChangeInvisibleDuration": Witness._change,
-    "ForwardMessageToDeadLetterQueue": Witness._forward,
-    "RecallMessage": Witness._recall,
-    "EndTransaction": Witness._end,
-    "NotifyClientTermination": Witness._good_bye,
+_CALLS: Mapping[str, Callable[[CallRecorder, str, Any], OnResponse]] = {
+    "SendMessage": CallRecorder._send,
+    "ReceiveMessage": CallRecorder._receive,
+    "AckMessage": CallRecorder._ack,
+    "ChangeInvisibleDuration": CallRecorder._change,
+    "ForwardMessageToDeadLetterQueue": CallRecorder._forward,
+    "RecallMessage": CallRecorder._recall,
+    "EndTransaction": CallRecorder._end,
+    "NotifyClientTermination": CallRecorder._terminate,
 }
 
 
-def nothing(answer: Any) -> None:
-    """Note nothing, where nobody records."""
+def ignore(answer: Any) -> None:
+    """Record ignore."""
     del answer
 
 
@@ -324,21 +326,21 @@ def _outcome(status: pb.Status | None) -> tuple[Phase, RocketMQError | None]:
         return Phase.INFO, None
     if status.code == pb.Code.OK:
         return Phase.OK, None
-    unknown = status.code >= SERVERS_FAULT
+    unknown = status.code >= FIRST_SERVER_ERROR
     return Phase.INFO if unknown else Phase.FAIL, RocketMQError(status.message, code=status.code)
 
 
-def _asked(wanted: pb.FilterExpression) -> Sql | Tags | None:
-    """The filter of a receive; None for what is none, as some probes send."""
+def _filter_of(expression: pb.FilterExpression) -> Sql | Tags | None:
+    """Return the filter of a receive; None if it is invalid, as some probes send."""
     try:
-        return (Sql if wanted.type == pb.FilterType.SQL else Tags)(wanted.expression or "*")
+        return (Sql if expression.type == pb.FilterType.SQL else Tags)(expression.expression or "*")
     except ValueError:
         return None
 
 
 def _sent(message: pb.Message) -> Message:
     system = message.system_properties
-    seen = _Sent(
+    sent = _Sent(
         message.topic.name,
         message.body,
         dict(message.user_properties),
@@ -347,8 +349,8 @@ def _sent(message: pb.Message) -> Message:
         system.priority if system.HasField("priority") else None,
         system.lite_topic or None,
     )
-    # It has all that a recorder reads; the library's own class refuses what probes send on purpose.
-    return cast(Message, seen)
+    # It has all that a recorder reads; the library's own class rejects illegal values that probes send.
+    return cast(Message, sent)
 
 
 def _receipt(message_id: str, topic: str, entry: pb.SendResultEntry) -> SendReceipt:
@@ -367,7 +369,7 @@ def _received(message: pb.Message, group: str) -> ReceivedMessage:
         attempt=system.delivery_attempt,
         group=group,
         tag=system.tag if system.HasField("tag") else None,
-        properties={name: value for name, value in raw.items() if name not in BROKERS_OWN},
+        properties={name: value for name, value in raw.items() if name not in BROKER_PROPERTIES},
         raw_properties=raw,
         message_group=system.message_group or None,
         priority=system.priority if system.HasField("priority") else None,
