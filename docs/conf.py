@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import sys
 from importlib.metadata import version as installed_version
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import aiorocketmq
@@ -17,7 +19,8 @@ author = "the aiorocketmq developers"
 project_copyright = "the aiorocketmq developers"
 version = release = installed_version("aiorocketmq")
 
-extensions = ["myst_parser", "sphinx.ext.autodoc", "sphinx_click"]
+sys.path.insert(0, str(Path(__file__).parent / "_extensions"))
+extensions = ["myst_parser", "sphinx.ext.autodoc", "sphinx_click", "llms_text"]
 source_suffix = {".md": "markdown"}
 exclude_patterns = ["tests"]
 default_role = "code"
