@@ -16,8 +16,6 @@ from aiorocketmq_conformance.verdicts import Blocked, Inconclusive, NotApplicabl
 
 logger = logging.getLogger(__name__)
 
-ENDING = 10.0
-"""Real seconds that each clean-up of a case has."""
 _STEPS = {"SendMessage": Step.SEND, "ReceiveMessage": Step.RECEIVE, "AckMessage": Step.ACKNOWLEDGE}
 """The step that a call is part of."""
 _UNDECIDED = {Verdict.FAIL, Verdict.ERROR, Verdict.INCONCLUSIVE}
@@ -54,21 +52,18 @@ async def attempt(case: Case, broker: BrokerUnderTest, blocks: Blocks | None = N
         async with broker.open(case) as target:
             target.blocks = blocks or target.blocks
             started = target.clock.now()
-            try:
-                outcome = await _run(case, target, broker.real_seconds(case))
-                outcome = replace(
-                    outcome, target_seconds=target.clock.now() - started, notes=dict(target.notes)
-                )
-            finally:
-                left = await _end(target)
+            outcome = await _run(case, target, broker.real_seconds(case))
+            outcome = replace(outcome, target_seconds=target.clock.now() - started, notes=dict(target.notes))
+            traffic = target.clock.traffic
+            unfinished = traffic.unary_under_way + traffic.receives_under_way
     except Exception as error:
         # Boundary of a case: an exception must not end the other cases.
         logger.debug("case %s broke", case.id, exc_info=True)
         return Outcome(Verdict.ERROR, one_line(error), _trace(error))
     if outcome.verdict in _UNDECIDED and (reason := _block(target)):
         return replace(outcome, verdict=Verdict.BLOCKED, detail=reason, evidence="")
-    if left and outcome.verdict is Verdict.PASS:
-        return replace(outcome, verdict=Verdict.ERROR, detail=f"the case left behind: {'; '.join(left)}")
+    if unfinished and outcome.verdict is Verdict.PASS:
+        return replace(outcome, verdict=Verdict.ERROR, detail=f"the case left {unfinished} calls unfinished")
     return outcome
 
 
@@ -109,27 +104,6 @@ async def _run(case: Case, target: Target, real_seconds: float) -> Outcome:
         # Boundary of a case: any other exception is a defect of the suite, and is reported as an error.
         return Outcome(Verdict.ERROR, one_line(error), _trace(error))
     return Outcome(Verdict.PASS)
-
-
-async def _end(target: Target) -> list[str]:
-    """Await the case's clean-ups, last one first, and return what was left behind."""
-    left: list[str] = []
-    for ending in reversed(target.endings):
-        try:
-            async with asyncio.timeout(ENDING):
-                leftover = await ending()
-        except TimeoutError:
-            leftover = f"clean-up did not finish within {ENDING:g} s"
-        except Exception as error:
-            # Boundary of a clean-up: the others still have to run.
-            leftover = f"clean-up failed: {one_line(error)}"
-        if leftover:
-            left.append(leftover)
-    traffic = target.clock.traffic
-    under_way = traffic.unary_under_way + traffic.receives_under_way
-    if under_way:
-        left.append(f"{under_way} calls under way")
-    return left
 
 
 def one_line(error: BaseException) -> str:

@@ -60,7 +60,7 @@ def parse(text: str, *, where: str, known: Container[str], today: date) -> Mappi
         raise InvalidDeviationsError(f"{where} is not TOML: {error}") from error
     entries = document.pop("deviation", [])
     if document or not isinstance(entries, list):
-        raise InvalidDeviationsError(f"{where} may hold nothing but [[deviation]] tables")
+        raise InvalidDeviationsError(f"{where} must contain [[deviation]] tables only")
     deviations: dict[str, Deviation] = {}
     for entry in entries:
         deviation = _deviation(entry, where, today)
@@ -68,7 +68,7 @@ def parse(text: str, *, where: str, known: Container[str], today: date) -> Mappi
             raise InvalidDeviationsError(f"{where} names {deviation.case} twice: keep one entry")
         if deviation.case not in known:
             raise InvalidDeviationsError(
-                f"{where} names {deviation.case}, which is no case: remove the entry"
+                f"{where} names {deviation.case}, which is not a case: remove the entry"
             )
         deviations[deviation.case] = deviation
     return deviations
@@ -76,7 +76,7 @@ def parse(text: str, *, where: str, known: Container[str], today: date) -> Mappi
 
 def _deviation(entry: object, where: str, today: date) -> Deviation:
     if not isinstance(entry, dict):
-        raise InvalidDeviationsError(f"{where} may hold nothing but [[deviation]] tables")
+        raise InvalidDeviationsError(f"{where} must contain [[deviation]] tables only")
     name = entry.get("case", "an entry")
     for key in _REQUIRED:
         if not isinstance(entry.get(key), str) or not entry[key].strip():
@@ -92,7 +92,7 @@ def _deviation(entry: object, where: str, today: date) -> Deviation:
     deviation = Deviation(**entry)
     if deviation.review is not None and deviation.review <= today:
         raise InvalidDeviationsError(
-            f"{where}: {name} was to be looked at again by {deviation.review}: do, and move the date"
+            f"{where}: the review of {name} was due on {deviation.review}: review it, and change the date"
         )
     return deviation
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import itertools
 import secrets
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from typing import Literal, Protocol
+from typing import Any, Literal, Protocol
 
 from aiorocketmq.admin import ExponentialBackoff
 
@@ -17,7 +17,6 @@ from aiorocketmq_conformance.probe.clock import Clock
 from aiorocketmq_conformance.verdicts import NotApplicable
 
 Note = str | float | int | bool | None
-Ending = Callable[[], Awaitable[str | None]]
 
 PREFIX = "cf"
 DEFAULT_QUEUES = 4
@@ -51,7 +50,7 @@ def at(moment: Moment) -> datetime | Literal["beginning", "end"]:
     return datetime.fromtimestamp(moment, UTC) if isinstance(moment, float) else moment
 
 
-class Preparation(Protocol):
+class TopicAdmin(Protocol):
     """Creates topics and groups on this target; each call returns when the change is effective."""
 
     async def create_topic(self, name: str, *, type: str, queues: int, permission: str) -> None:  # noqa: A002
@@ -67,7 +66,7 @@ class Preparation(Protocol):
         """Delete a consumer group with its progress."""
 
     async def reset_offset(self, group: str, topic: str, to: Moment) -> None:
-        """Reset a group's progress in every queue of a topic."""
+        """Reset a group to the first message stored at or after a time, or to an end, in every queue of a topic."""
 
     async def lag(self, group: str, topic: str) -> tuple[int, int]:
         """Return a group's lag in a topic, and the number of its in-flight messages."""
@@ -79,7 +78,7 @@ class Preparation(Protocol):
         """Delete expired messages now."""
 
     async def expire_stored(self) -> None:
-        """Make all stored messages expire."""
+        """Make all stored messages expire, so that `delete_expired` deletes them within `trim.high`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -156,7 +155,7 @@ class Target:
     declaration: Declaration
     clock: Clock
     """All waits of a case use it."""
-    preparation: Preparation
+    admin: TopicAdmin
     process_control: ProcessControl | None = None
     """How to restart it (`@restart`), if no other case uses it."""
     privileges: Privileges | None = None
@@ -181,7 +180,6 @@ class Target:
     """The steps that the case needs: if one fails, an outcome other than a pass proves nothing."""
     first_uses: set[str] = field(default_factory=set, repr=False)
     """Ids of messages that were sent to have topics created (`--create-topics auto`); no case judges them."""
-    endings: list[Ending] = field(default_factory=list, repr=False)
     _count: itertools.count[int] = field(default_factory=itertools.count, repr=False)
 
     @property
@@ -215,17 +213,6 @@ class Target:
     def note(self, key: str, value: Note) -> None:
         """Record a measured value, to be printed with the verdict, for example a margin in seconds."""
         self.notes[key] = value
-
-    def at_end(self, ending: Ending) -> None:
-        """Register a clean-up, awaited at the end of the case in any event; the last one runs first.
-
-        It has 10 real seconds. A returned text names something left behind, which turns a pass into an error.
-        """
-        self.endings.append(ending)
-
-    async def pass_time(self, seconds: float) -> None:
-        """Wait for `seconds`: real ones on a server, at once on a manual clock, everything due in order."""
-        await self.clock.sleep(seconds)
 
     async def rights_of(self, rights: Rights) -> None:
         """Create or replace a user; NotApplicable if the target has none."""
@@ -273,58 +260,14 @@ class Target:
         or empty.
         """
         name = name or self.fresh("topic")
-        await self.preparation.create_topic(name, type=type, queues=queues, permission=permission)
+        await self.admin.create_topic(name, type=type, queues=queues, permission=permission)
         return name
 
-    async def delete_topic(self, name: str) -> None:
-        """Delete a topic with its messages."""
-        await self.preparation.delete_topic(name)
-
-    async def create_group(
-        self,
-        name: str | None = None,
-        *,
-        ordered: bool = False,
-        max_attempts: int = 17,
-        backoff: Sequence[float] | ExponentialBackoff | None = None,
-        consume_enabled: bool = True,
-    ) -> str:
+    async def create_group(self, name: str | None = None, **settings: Any) -> str:
         """Create or replace a consumer group (by default with a fresh name) and return its name.
 
         The keywords are those of `GroupSettings`.
         """
         name = name or self.fresh("group")
-        settings = GroupSettings(ordered, max_attempts, backoff, consume_enabled)
-        await self.preparation.create_group(name, settings)
+        await self.admin.create_group(name, GroupSettings(**settings))
         return name
-
-    async def create_lite_group(self, topic: str, *, quota: int = 0, exclusive: bool = False) -> str:
-        """Create a fresh group bound to the lite topics of `topic`; the keywords are those of `GroupSettings`."""
-        name = self.fresh("group")
-        settings = GroupSettings(lite_topic=topic, lite_quota=quota, lite_exclusive=exclusive)
-        await self.preparation.create_group(name, settings)
-        return name
-
-    async def delete_group(self, name: str) -> None:
-        """Delete a consumer group with its progress."""
-        await self.preparation.delete_group(name)
-
-    async def reset_offset(self, group: str, topic: str, to: Moment) -> None:
-        """Reset a group to the first message stored at or after a time, or to an end, in every queue of a topic."""
-        await self.preparation.reset_offset(group, topic, to)
-
-    async def lag(self, group: str, topic: str) -> tuple[int, int]:
-        """Return a group's lag in a topic, and the number of its in-flight messages."""
-        return await self.preparation.lag(group, topic)
-
-    async def set_retention(self, seconds: float) -> None:
-        """Set the retention, counted from the store time."""
-        await self.preparation.set_retention(seconds)
-
-    async def delete_expired(self) -> None:
-        """Let the broker delete expired messages now."""
-        await self.preparation.delete_expired()
-
-    async def expire_stored(self) -> None:
-        """Make all stored messages expire, so that `delete_expired` deletes them within `trim.high`."""
-        await self.preparation.expire_stored()

@@ -21,7 +21,7 @@ class Verdict(Enum):
     INCONCLUSIVE = "inconclusive"
     """No verdict is possible, for example because a sentinel was not delivered."""
     ERROR = "error"
-    """A defect of the suite: the case raised an exception, exceeded its deadline, or left something behind."""
+    """A defect of the suite: the case raised an exception, exceeded its deadline, or left calls unfinished."""
     BLOCKED = "blocked"
     """Not judged: a step that the case needs fails on this target."""
     NOT_RUN = "not-run"

@@ -54,8 +54,8 @@ async def audit(recording: Path, out: Path) -> Audited:
     code = process.returncode
     # A crash also ends with 1: only the summary distinguishes a verdict from it.
     if code not in VERDICT_EXITS or not (out / "summary.json").exists():
-        lines = errors.decode(errors="replace").strip().splitlines() or [f"it ended with exit code {code}"]
-        raise AuditFailedError(f"the audit gave no verdict: {lines[-1]}")
+        lines = errors.decode(errors="replace").strip().splitlines() or [f"it exited with code {code}"]
+        raise AuditFailedError(f"the audit failed: {lines[-1]}")
     return read_summary(json.loads((out / "summary.json").read_text(encoding="utf-8")), exit_code=code)
 
 

@@ -69,7 +69,7 @@ def history_of(rows: Iterable[Row], *, message_id: str, group: str) -> History:
     ]
     stored = min((row["t_wall_us"] for row in own if row["kind"] == "send"), default=None)
     if stored is None:
-        raise ValueError(f"the recording holds no stored message {message_id!r}")
+        raise ValueError(f"the recording has no stored message {message_id!r}")
     events = [event for row in own if (event := _event(row, stored)) is not None]
     topic = next(row["topic"] for row in own if row["kind"] == "send")
     return History(message_id, topic, group, tuple(sorted(events, key=lambda event: event.at)))

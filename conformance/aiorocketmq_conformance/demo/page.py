@@ -78,7 +78,7 @@ def page(shown: PageContent) -> str:
 def _planted(kind: str | None) -> str:
     if kind is None:
         return ""
-    return f"<p><b>A broken promise was planted: {escape(kind)}.</b> The audit below is meant to object.</p>"
+    return f"<p><b>A fault was injected: {escape(kind)}.</b> The audit below must report it.</p>"
 
 
 def _cards(cards: Sequence[Card]) -> str:
@@ -185,7 +185,7 @@ def _audit(shown: PageContent) -> str:
         f'<p><a href="{escape(shown.audit_page)}">The audit\'s own page</a></p>' if shown.audit_page else ""
     )
     table = (
-        f"<table><tr><th>check</th><th>verdict</th><th>found</th></tr>{rows}</table>"
+        f"<table><tr><th>check</th><th>verdict</th><th>finding</th></tr>{rows}</table>"
         if rows
         else '<p class="soft">The audit did not run.</p>'
     )

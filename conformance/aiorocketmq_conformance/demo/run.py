@@ -121,13 +121,13 @@ async def _play(options: Options, recording: Path, progress: Progress) -> Summar
 async def _other_consumers(scenario: Scenario, progress: Progress, retries: ProgressStep) -> None:
     with progress.step("killed consumer") as step:
         await scenario.kill_consumer()
-        step.update(f"killed while it held {len(scenario.summary.held)} messages")
+        step.update(f"killed with {len(scenario.summary.held)} messages in flight")
     with progress.step("SimpleConsumer") as step:
         await scenario.settle(ORDER_COUNT - HELD)
-        step.update("waits for the leases of the killed consumer to end")
+        step.update("waits until the leases of the killed consumer expire")
         await scenario.advance_retries(retries.update, attempts=ATTEMPTS_BEFORE_OTHERS)
         await scenario.settle(HELD)
-        step.update("acknowledged all orders, those of the killed consumer too")
+        step.update("acknowledged all orders, including those of the killed consumer")
     with progress.step("PullConsumer") as step:
         await scenario.pull()
         step.update(f"read {scenario.summary.pulled} orders by offset")

@@ -107,16 +107,14 @@ class Scenario(Hook):
             stdout=asyncio.subprocess.PIPE,
         )
         try:
-            assert process.stdout is not None, "the pipe was asked for"
+            assert process.stdout is not None, "stdout is a pipe"
             async with asyncio.timeout(PATIENCE):
                 line = await process.stdout.readline()
         finally:
             process.kill()
             await process.wait()
         if not line:
-            raise RuntimeError(
-                "the consumer that was to be killed took no messages: run it alone to see why."
-            )
+            raise RuntimeError("the consumer to be killed received no messages: run it alone to see why.")
         self.summary.held = tuple(json.loads(line))
 
     @asynccontextmanager
@@ -179,7 +177,7 @@ class Scenario(Hook):
         while self.summary.attempts < attempts and not self._broker.dead_letters(BILLING):
             if self.summary.attempts > MAX_ATTEMPTS:
                 raise RuntimeError(
-                    "the failing message never became a dead letter: the broker keeps no limit."
+                    "the failing message did not become a dead letter: the broker does not enforce the limit."
                 )
             # The client must have received the response to its change: its recording has that time, too.
             await self._until(lambda: self._nacks >= self.summary.attempts)
@@ -211,7 +209,7 @@ class Scenario(Hook):
             if lease.message_id == self.summary.failing
         ]
         if not ends:
-            raise RuntimeError("the failing message is neither leased nor dead: the broker lost it.")
+            raise RuntimeError("the failing message is neither leased nor a dead letter: the broker lost it.")
         return max(ends)
 
     def observe(self, event: ClientFact) -> None:

@@ -84,10 +84,6 @@ class Telemetry:
             call = Call("Telemetry", self._client_id, started, self._clock.now(), outcome)
             traffic.end(call)
 
-    async def half_close(self) -> None:
-        """Half-close the stream."""
-        await self._call.done_writing()
-
     async def ended(self, seconds: float = STUCK) -> str:
         """Return the name of the gRPC status the stream ended with, SILENCE if nothing arrived for real `seconds`."""
         while True:

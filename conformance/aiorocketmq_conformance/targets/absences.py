@@ -6,21 +6,21 @@ from collections.abc import Mapping
 
 _ALWAYS = {
     "pull": "its gRPC service answers pulls and offset requests with UNIMPLEMENTED",
-    "namespace": "it takes a namespace and loses it",
-    "client-properties": "it checks no client properties",
-    "@keep": "it keeps messages for whole hours, and deletes whole files of its log",
-    "@lag": "it counts only whole queues, and nothing that is in flight, in answers that the suite does not ask for",
+    "namespace": "it accepts a namespace and drops it",
+    "client-properties": "it does not check client properties",
+    "@keep": "its retention is in hours, and it deletes whole files of its log",
+    "@lag": "it counts whole queues only, without in-flight messages, and the suite does not send these requests",
     "@clock": "its clock is the machine's",
-    "batch.receipt=each": "its answer to a batch has one entry",
+    "batch.receipt=each": "its response to a batch has one entry",
     "order.grain=group": "an un-acked ordered message blocks its whole queue",
 }
 _LOCAL = {
-    "type.lite": "a proxy that has its broker inside answers lite subscriptions with INTERNAL_SERVER_ERROR: "
+    "type.lite": "a proxy with its broker inside answers lite subscriptions with INTERNAL_SERVER_ERROR: "
     "lite topics are judged on apache:5.5.0:cluster",
-    "@proxies": "its proxy has the broker inside, so that there can be no second one",
+    "@proxies": "its proxy has the broker inside, so that there is no second one",
 }
 _BEFORE_5_5 = {
-    "suspend": "giving back without counting the attempt came with 5.5.0: 5.4.0 takes the flag and counts",
+    "suspend": "suspension came with 5.5.0: 5.4.0 accepts the flag and counts the attempt",
     "type.lite": "lite topics came with 5.5.0",
     "batch-delays": "a batch of delayed messages ends its timer, and with it every delay and retry",
 }

@@ -12,11 +12,11 @@ from typing import Self
 from aiorocketmq_conformance.case import Case
 from aiorocketmq_conformance.declaration import Declaration
 from aiorocketmq_conformance.probe.clock import RealClock
-from aiorocketmq_conformance.target import Preparation, Target
+from aiorocketmq_conformance.target import Target, TopicAdmin
 from aiorocketmq_conformance.targets.declarations import AT_FIRST_USE, PREPARATION
 from aiorocketmq_conformance.targets.readiness import greet
 from aiorocketmq_conformance.targets.recordings import Recordings
-from aiorocketmq_conformance.targets.remoting_admin import classic_preparation
+from aiorocketmq_conformance.targets.remoting_admin import remoting_admin
 
 JOBS = 24
 
@@ -58,12 +58,12 @@ class AddressBroker:
         self._control = control
         self._creates_topics = creates_topics
         self._recordings = Recordings(record)
-        self._preparation: Preparation | None = None
+        self._admin: TopicAdmin | None = None
         self._stack = AsyncExitStack()
 
     async def __aenter__(self) -> Self:
         await greet(self._endpoint)
-        self._preparation = await self._stack.enter_async_context(self._prepared())
+        self._admin = await self._stack.enter_async_context(self._prepared())
         return self
 
     async def __aexit__(
@@ -71,26 +71,26 @@ class AddressBroker:
     ) -> None:
         await self._stack.aclose()
 
-    def _prepared(self) -> AbstractAsyncContextManager[Preparation]:
+    def _prepared(self) -> AbstractAsyncContextManager[TopicAdmin]:
         if self._control is None:
-            return classic_preparation(self._namesrv)
-        from aiorocketmq_conformance.targets.fake_admin import controlled_preparation
+            return remoting_admin(self._namesrv)
+        from aiorocketmq_conformance.targets.fake_admin import control_admin
 
-        return controlled_preparation(self._control)
+        return control_admin(self._control)
 
     @asynccontextmanager
     async def open(self, case: Case) -> AsyncIterator[Target]:
         """Return a view with real time; topics and groups of the case stay on the broker, under unique names."""
-        assert self._preparation is not None, "open() outside of `async with`"
+        assert self._admin is not None, "open() outside of `async with`"
         clock = RealClock()
         async with self._recordings.of(case, clock, self.declaration.order_grain):
             target = Target(
-                self._endpoint, self.declaration, clock, self._preparation, name_server=self._name_server
+                self._endpoint, self.declaration, clock, self._admin, name_server=self._name_server
             )
             if self._creates_topics:
                 from aiorocketmq_conformance.targets.first_use import FirstUse
 
-                target.preparation = FirstUse(target)
+                target.admin = FirstUse(target)
             yield target
 
     def place(self, case: Case) -> str:

@@ -47,7 +47,7 @@ def choose(
 
         if len([each for each in (namesrv, control, create_topics) if each]) > 1:
             raise InvalidTargetError(
-                "give --namesrv for a server, --control for a fake, or --create-topics auto: one of them, not both"
+                "--namesrv, --control and --create-topics exclude each other: pass one of them"
             )
         if namesrv and not _NAMESRV.fullmatch(namesrv):
             raise InvalidTargetError(f"--namesrv must be HOST:PORT or broker://HOST:PORT, got {namesrv!r}")
@@ -60,9 +60,7 @@ def choose(
             record=record,
         )
     if namesrv or control or create_topics:
-        raise InvalidTargetError(
-            "--namesrv goes with HOST:PORT, as do --control and --create-topics; the other targets bring their own"
-        )
+        raise InvalidTargetError("--namesrv, --control and --create-topics apply to HOST:PORT targets only")
     if kind == "fake":
         return _fake(rest or FAKE_PROFILES[0], record)
     if kind == "apache" and (matched := _APACHE.fullmatch(rest)):
@@ -71,13 +69,13 @@ def choose(
         mode = "cluster" if matched[2] else "local"
         declaration = _apache_declaration(matched[1], mode)
         return ApacheBroker(matched[1], mode=mode, declaration=declaration, record=record)
-    raise InvalidTargetError(f"{spec!r} is no target: write {_FORMS}")
+    raise InvalidTargetError(f"--target must be {_FORMS}, got {spec!r}")
 
 
 def _fake(profile: str, record: Path | None) -> BrokerUnderTest:
     if profile not in FAKE_PROFILES:
         raise InvalidTargetError(
-            f"the fake has no profile {profile!r}: take one of {', '.join(FAKE_PROFILES)}"
+            f"the fake's profile must be one of {', '.join(FAKE_PROFILES)}, got {profile!r}"
         )
     from aiorocketmq_conformance.targets.fake import BundledFake
 
@@ -86,9 +84,7 @@ def _fake(profile: str, record: Path | None) -> BrokerUnderTest:
 
 def _declaration(name: str) -> Declaration:
     if name not in DECLARATIONS:
-        raise InvalidTargetError(
-            f"nothing is declared under {name!r}: take one of {', '.join(sorted(DECLARATIONS))}"
-        )
+        raise InvalidTargetError(f"--declared must be one of {', '.join(sorted(DECLARATIONS))}, got {name!r}")
     return DECLARATIONS[name]
 
 

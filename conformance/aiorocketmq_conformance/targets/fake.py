@@ -23,10 +23,9 @@ from aiorocketmq_fake.edge.tls import ServerTls
 from aiorocketmq_conformance.case import Case
 from aiorocketmq_conformance.declaration import Declaration
 from aiorocketmq_conformance.probe.clock import AutoClock, Clock
-from aiorocketmq_conformance.target import Target
+from aiorocketmq_conformance.target import Target, Verified
 from aiorocketmq_conformance.targets.absences import absences
-from aiorocketmq_conformance.targets.fake_admin import FakeAccess, FakePreparation
-from aiorocketmq_conformance.targets.fake_privileges import FakePrivileges
+from aiorocketmq_conformance.targets.fake_admin import FakeAccess, FakeAdmin
 
 REAL_SECONDS = 30.0
 """Longer than any case takes in real time with a manual clock."""
@@ -115,14 +114,14 @@ class BundledFake:
                     if "@proxies" in case.needs:
                         second = await stack.enter_async_context(broker.another_proxy())
                     process_control = _ProcessControl(broker, rebooted, clock)
-                    preparation = FakePreparation(broker)
+                    admin = FakeAdmin(broker)
                     yield Target(
                         broker.endpoint,
                         self._shipped.having(frozenset(enabled)),
                         clock,
-                        preparation,
+                        admin,
                         process_control,
-                        FakePrivileges(broker),
+                        _Privileges(broker),
                         access=FakeAccess(broker),
                         second_proxy=second,
                         name_server=broker.remoting_endpoint,
@@ -188,3 +187,26 @@ class _ProcessControl:
     async def pause(self, seconds: float) -> None:
         with self._broker.pause():
             await self._clock.sleep(seconds)
+
+
+class _Privileges:
+    """Operations that only a fake in this process supports."""
+
+    def __init__(self, broker: FakeBroker) -> None:
+        self._broker = broker
+
+    async def verify_message(self, client_id: str, topic: str, message_id: str) -> Verified | None:
+        reply = await self._broker.verify_message(client_id, topic, message_id)
+        return None if reply is None else Verified(reply.code)
+
+    async def limit_rate(self, rpc: str, per_second: float | None) -> None:
+        await self._broker.limit_rate(rpc, per_second)
+
+    async def bound_lite_topics(self, topic: str, *, seconds: float | None = None, count: int = 0) -> None:
+        (topic_view,) = (one for one in self._broker.topics() if one.name == topic)
+        await self._broker.update_topic(
+            topic, type="LITE", queues=topic_view.read_queues, lite_expiration=seconds, lite_limit=count
+        )
+
+    async def jump_clock(self, seconds: float) -> None:
+        self._broker.clock.jump(seconds)

@@ -13,7 +13,7 @@ from aiorocketmq_fake.core.commands.access import User
 from aiorocketmq_fake.core.values.codes import Refusal
 from aiorocketmq_fake.core.values.model import RetryPolicy
 
-from aiorocketmq_conformance.target import GroupSettings, Moment, Preparation, Rights, at
+from aiorocketmq_conformance.target import GroupSettings, Moment, Rights, TopicAdmin, at
 from aiorocketmq_conformance.targets.interface import TargetUnavailableError
 from aiorocketmq_conformance.verdicts import NotApplicable
 
@@ -44,7 +44,7 @@ class FakeAccess:
         await self._broker.remove_user(access_key)
 
 
-class FakePreparation:
+class FakeAdmin:
     """Creates topics and groups of a fake as administrators of a server do."""
 
     def __init__(self, broker: FakeBroker | FakeBrokerClient) -> None:
@@ -122,7 +122,7 @@ def _backoff(backoff: Sequence[float] | ExponentialBackoff | None) -> Sequence[f
 
 
 @asynccontextmanager
-async def controlled_preparation(control: str) -> AsyncIterator[Preparation]:
+async def control_admin(control: str) -> AsyncIterator[TopicAdmin]:
     """Create topics through the control service at `control` (`host:port`); TargetUnavailableError."""
     client = FakeBrokerClient(control)
     try:
@@ -130,6 +130,6 @@ async def controlled_preparation(control: str) -> AsyncIterator[Preparation]:
     except ConnectionError as error:
         raise TargetUnavailableError(str(error)) from error
     try:
-        yield FakePreparation(client)
+        yield FakeAdmin(client)
     finally:
         await client.__aexit__(None, None, None)

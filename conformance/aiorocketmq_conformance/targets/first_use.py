@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from aiorocketmq_conformance.fixture import open_fixture
 from aiorocketmq_conformance.target import DEFAULT_QUEUES, GroupSettings, Target
-from aiorocketmq_conformance.targets.remoting_admin import NoPreparation
+from aiorocketmq_conformance.targets.remoting_admin import NoAdmin
 from aiorocketmq_conformance.verdicts import NotApplicable
 
 
-class FirstUse(NoPreparation):
+class FirstUse(NoAdmin):
     """Creates a topic by sending its first message; groups are created by their first consumer.
 
     The broker chooses their settings: a topic for normal messages, with the broker's default number of queues,

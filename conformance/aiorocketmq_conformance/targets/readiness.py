@@ -35,7 +35,7 @@ async def greet(endpoint: str, *, patience: float = 0.0) -> None:
                 if time.monotonic() >= until:
                     raise TargetUnavailableError(
                         f"no RocketMQ 5 proxy answers at {endpoint} ({_error_text(error)}): "
-                        "give the host and gRPC port of a running proxy, usually 8081"
+                        "pass host and gRPC port of a running proxy, usually 8081"
                     ) from error
             else:
                 return

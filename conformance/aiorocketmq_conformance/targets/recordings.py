@@ -20,23 +20,21 @@ if TYPE_CHECKING:
 RecordFault = Callable[[str], AbstractContextManager[None]]
 """Records a fault of a kind from start to end."""
 
-UNSEEN: Mapping[str, str] = {
-    "@reset": "clients do not see an administrator move a group, which brings messages back",
-    "@delete": "clients do not see a topic deleted, whose places are given to others",
+UNOBSERVED: Mapping[str, str] = {
+    "@reset": "clients do not observe that an administrator resets a group, which redelivers messages",
+    "@delete": "clients do not observe that a topic is deleted, and its offsets are used again",
 }
 """Why cases with a need are left out of recordings: an audit would report violations that the suite caused."""
-_TWICE = "it settles a message a second time on purpose, and tells what the server makes of that"
-_BY_ANSWER = (
-    "a server that locks whole queues hands acked followers of an un-acked head out again, by answers"
-)
+_TWICE = "it settles a message a second time on purpose, and records the response"
+_BY_ANSWER = "a server that locks whole queues redelivers acked followers of an un-acked head"
 PROVOKED: Mapping[str, str] = {
     "dlq.forward-twice": _TWICE,
     "simple.change-after-ack": _TWICE,
     "simple.change-old-handle": _TWICE,
     "fifo.gap-ack": _BY_ANSWER,
     "fifo.change-middle": _BY_ANSWER,
-    "retry.limit-lowered": "clients do not see an administrator lower a group's limit",
-    "retry.suspend-not-counted": "a recording has no word for giving a message back without counting the attempt",
+    "retry.limit-lowered": "clients do not observe that an administrator lowers a group's limit",
+    "retry.suspend-not-counted": "a recording has no event for a nack without counting the attempt",
 }
 """The same for single cases."""
 
@@ -80,4 +78,4 @@ def left_out(case: Case) -> str:
     """Return why a case is not recorded; empty if it is."""
     if case.stem in PROVOKED:
         return PROVOKED[case.stem]
-    return next((reason for need, reason in UNSEEN.items() if need in case.needs), "")
+    return next((reason for need, reason in UNOBSERVED.items() if need in case.needs), "")

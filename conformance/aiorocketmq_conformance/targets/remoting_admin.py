@@ -9,12 +9,12 @@ from aiorocketmq.admin import Admin, TopicType
 from aiorocketmq.config import Credentials
 from aiorocketmq.errors import NotSupportedError, RocketMQError
 
-from aiorocketmq_conformance.target import GroupSettings, Moment, Preparation, Rights, at
+from aiorocketmq_conformance.target import GroupSettings, Moment, Rights, TopicAdmin, at
 from aiorocketmq_conformance.targets.interface import TargetUnavailableError
 from aiorocketmq_conformance.verdicts import NotApplicable
 
 
-class ClassicPreparation:
+class RemotingAdmin:
     """Creates topics and groups through `Admin`."""
 
     def __init__(self, admin: Admin) -> None:
@@ -53,11 +53,11 @@ class ClassicPreparation:
 
     async def lag(self, group: str, topic: str) -> tuple[int, int]:
         """Refuse."""
-        raise NotApplicable("a server tells its lag in requests that the suite does not send")
+        raise NotApplicable("the suite does not send requests for a server's lag")
 
     async def set_retention(self, seconds: float) -> None:
         """Refuse: retention of servers is in hours and whole files of their log."""
-        raise NotApplicable("a server keeps messages for hours, and deletes whole files of a gigabyte")
+        raise NotApplicable("retention of servers is in hours, and they delete whole files of a gigabyte")
 
     async def delete_expired(self) -> None:
         """Refuse, as `set_retention`."""
@@ -68,7 +68,7 @@ class ClassicPreparation:
         await self.set_retention(0.0)
 
 
-class ClassicAccess:
+class RemotingAccess:
     """The users of a server with authentication."""
 
     def __init__(self, admin: Admin) -> None:
@@ -86,11 +86,11 @@ class ClassicAccess:
         await self._admin.delete_user(access_key)
 
 
-class NoPreparation:
+class NoAdmin:
     """For targets without an admin interface: every case that needs a topic is not applicable."""
 
     _REASON = (
-        "nobody said how to make topics and groups on this target: give --namesrv, --control of a fake, or "
+        "topics and groups cannot be created on this target: pass --namesrv, --control of a fake, or "
         "--create-topics auto if it creates them at first use"
     )
 
@@ -132,7 +132,7 @@ class NoPreparation:
 
 
 @asynccontextmanager
-async def classic_admin(namesrv: str, credentials: Credentials | None = None) -> AsyncIterator[Admin]:
+async def open_admin(namesrv: str, credentials: Credentials | None = None) -> AsyncIterator[Admin]:
     """Open an `Admin` for the name server at `namesrv` (`host:port`), or for `broker://host:port`;
     TargetUnavailableError."""
     endpoint = namesrv if "://" in namesrv else f"namesrv://{namesrv}"
@@ -141,7 +141,7 @@ async def classic_admin(namesrv: str, credentials: Credentials | None = None) ->
         await admin.__aenter__()
     except NotSupportedError as error:
         raise TargetUnavailableError(
-            f"the server at {namesrv} is no name server; if it is a broker, give --namesrv broker://{namesrv}"
+            f"the server at {namesrv} is not a name server; if it is a broker, pass --namesrv broker://{namesrv}"
         ) from error
     except RocketMQError as error:
         raise TargetUnavailableError(str(error)) from error
@@ -152,10 +152,10 @@ async def classic_admin(namesrv: str, credentials: Credentials | None = None) ->
 
 
 @asynccontextmanager
-async def classic_preparation(namesrv: str | None) -> AsyncIterator[Preparation]:
+async def remoting_admin(namesrv: str | None) -> AsyncIterator[TopicAdmin]:
     """Create topics through the name server or broker at `namesrv`; TargetUnavailableError."""
     if namesrv is None:
-        yield NoPreparation()
+        yield NoAdmin()
         return
-    async with classic_admin(namesrv) as admin:
-        yield ClassicPreparation(admin)
+    async with open_admin(namesrv) as admin:
+        yield RemotingAdmin(admin)

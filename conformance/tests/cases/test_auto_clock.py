@@ -33,14 +33,14 @@ def manual() -> Manual:
 
 @pytest.fixture
 async def clock(manual: Manual) -> AsyncIterator[AutoClock]:
-    made = AutoClock(
+    clock_ = AutoClock(
         now=lambda: manual.time,
         advance_to=manual.advance_to,
         next_deadline=lambda: manual.deadline,
         parked=lambda: manual.parked,
     )
-    async with made:
-        yield made
+    async with clock_:
+        yield clock_
 
 
 async def test_sleepers_wake_in_order_and_at_their_own_time(clock: AutoClock, manual: Manual) -> None:
@@ -60,7 +60,7 @@ async def test_time_stops_at_the_brokers_own_deadlines(clock: AutoClock, manual:
     assert manual.stops == [1_003.0, 1_010.0]
 
 
-async def test_time_stands_still_while_a_call_is_under_way(clock: AutoClock, manual: Manual) -> None:
+async def test_time_does_not_move_while_a_call_is_in_progress(clock: AutoClock, manual: Manual) -> None:
     clock.traffic.begin(waits_for_time=False)
     sleeping = asyncio.create_task(clock.sleep(1.0))
     for _ in range(20):
@@ -71,7 +71,7 @@ async def test_time_stands_still_while_a_call_is_under_way(clock: AutoClock, man
     assert manual.stops == [1_001.0]
 
 
-async def test_time_stands_still_until_the_broker_has_parked_a_long_poll(
+async def test_time_does_not_move_until_the_broker_has_parked_a_long_poll(
     clock: AutoClock, manual: Manual
 ) -> None:
     clock.traffic.begin(waits_for_time=True)
@@ -85,7 +85,7 @@ async def test_time_stands_still_until_the_broker_has_parked_a_long_poll(
     assert manual.stops[0] == 1_020.0
 
 
-async def test_what_does_not_come_in_time_is_cancelled(clock: AutoClock) -> None:
+async def test_what_is_late_is_cancelled(clock: AutoClock) -> None:
     never = asyncio.get_running_loop().create_future()
     with pytest.raises(TimeoutError):
         await within(clock, 30.0, never)

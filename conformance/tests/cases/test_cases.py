@@ -24,8 +24,8 @@ OF_OTHERS = {
 
 async def results(spec: str, cases: list[Case]) -> list[CaseResult]:
     async with choose(spec) as broker:
-        known = bundled(broker.deviations, known=CASES, today=date.today())
-        return list((await Run(cases, broker, deviations=known).finish()).results)
+        expected = bundled(broker.deviations, known=CASES, today=date.today())
+        return list((await Run(cases, broker, deviations=expected).finish()).results)
 
 
 def told(found: list[CaseResult], *expected: Verdict) -> list[str]:
@@ -38,21 +38,21 @@ def told(found: list[CaseResult], *expected: Verdict) -> list[str]:
 
 @pytest.mark.parametrize("group", GROUPS)
 @pytest.mark.parametrize("profile", ["documented", "apache-5.5", "apache-5.5-cluster"])
-async def test_every_case_passes_on_the_fake_or_is_a_deviation_of_the_server_it_stands_for(
+async def test_every_case_passes_on_the_fake_or_is_a_deviation_of_its_server(
     profile: str, group: str
 ) -> None:
-    found = await results(f"fake:{profile}", CASES.select([f"{group}.*"]))
-    assert not told(found, Verdict.PASS, Verdict.XFAIL, Verdict.NOT_APPLICABLE)
+    outcomes = await results(f"fake:{profile}", CASES.select([f"{group}.*"]))
+    assert not told(outcomes, Verdict.PASS, Verdict.XFAIL, Verdict.NOT_APPLICABLE)
     if profile == "documented":
-        left_out = {one.case.stem for one in found if one.verdict is Verdict.NOT_APPLICABLE}
+        left_out = {one.case.stem for one in outcomes if one.verdict is Verdict.NOT_APPLICABLE}
         assert left_out == {stem for stem in OF_OTHERS if stem.startswith(f"{group}.")}
 
 
 @pytest.mark.real
 @pytest.mark.timeout(3600)
 async def test_every_case_passes_on_a_real_server_or_is_a_named_deviation() -> None:
-    found = await results("apache:5.5.0", CASES.select())
-    assert not told(found, Verdict.PASS, Verdict.XFAIL, Verdict.NOT_APPLICABLE)
+    outcomes = await results("apache:5.5.0", CASES.select())
+    assert not told(outcomes, Verdict.PASS, Verdict.XFAIL, Verdict.NOT_APPLICABLE)
 
 
 def test_the_groups_that_every_broker_is_judged_by_have_cases() -> None:

@@ -1,4 +1,5 @@
-"""Nothing of the inventory is forgotten: every id of its case list has code or a reason, every mutant of it exists."""
+"""Nothing of the inventory is forgotten: every id of its case list has code or a reason, every mutant of it
+exists."""
 
 import tomllib
 from collections import Counter
@@ -34,25 +35,25 @@ def test_every_id_about_queues_and_groups_is_judged_over_remoting_or_has_a_reaso
     assert ids - own == set(elsewhere)
 
 
-def test_the_cases_that_stand_for_others_over_remoting_exist() -> None:
+def test_the_cases_that_replace_others_over_remoting_exist() -> None:
     named = {stem for cases in INVENTORY["remoting"].values() if isinstance(cases, list) for stem in cases}
     assert named <= {case.stem for case in OVER_REMOTING}
 
 
-def test_no_reason_stands_for_an_id_that_has_a_case() -> None:
+def test_no_reason_exists_for_an_id_that_has_a_case() -> None:
     ids = {id_ for level in LEVELS for id_ in INVENTORY[level]}
     assert not set(INVENTORY["elsewhere"]) & STEMS
     assert set(INVENTORY["elsewhere"]) <= ids
 
 
-def test_no_case_is_less_binding_than_the_inventory_wants_it() -> None:
+def test_no_case_is_less_binding_than_in_the_inventory() -> None:
     binding = list(LEVELS.values())
     levels = {case.stem: case.level for case in load()}
     weaker = {
         id_
-        for name, wanted in LEVELS.items()
+        for name, level in LEVELS.items()
         for id_ in INVENTORY[name]
-        if id_ in levels and binding.index(levels[id_]) > binding.index(wanted)
+        if id_ in levels and binding.index(levels[id_]) > binding.index(level)
     }
     assert weaker == set(INVENTORY["weaker"])
 

@@ -31,7 +31,7 @@ def test_every_case_has_killed_a_mutant_or_has_a_reason_on_record() -> None:
     assert idle == [], AGAIN
 
 
-def test_what_is_recorded_of_others_stays(tmp_path: Path) -> None:
+def test_records_of_other_mutants_are_kept(tmp_path: Path) -> None:
     case = next(iter(load()))
     for name, verdict in (("MU01", Verdict.FAIL), ("MU02", Verdict.PASS)):
         result = CaseResult(case, verdict)

@@ -1,4 +1,4 @@
-"""The cases can fail: each named defect of the fake is found out by the cases that are there to find it."""
+"""The cases can fail: each mutant is killed by the cases that its entry names."""
 
 import pytest
 
@@ -9,16 +9,16 @@ from conformance.tests.mutants.proof import try_mutant, unproven, victims
 
 @pytest.mark.filterwarnings("ignore")
 @pytest.mark.parametrize("mutant", MUTANTS, ids=[mutant.name for mutant in MUTANTS])
-async def test_the_mutant_is_found_out(mutant: Mutant) -> None:
+async def test_the_mutant_is_killed(mutant: Mutant) -> None:
     trial = await try_mutant(mutant)
     assert not trial.complaints
 
 
-def test_every_case_finds_a_mutant_or_has_a_reason_on_record() -> None:
+def test_every_case_kills_a_mutant_or_has_a_reason_on_record() -> None:
     assert not [case for case, reason in unproven().items() if not reason]
 
 
-def test_no_reason_stands_for_a_case_that_does_find_a_mutant() -> None:
+def test_no_reason_exists_for_a_case_that_kills_a_mutant() -> None:
     assert set(UNPROVEN) <= set(unproven())
 
 

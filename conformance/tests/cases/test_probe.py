@@ -30,16 +30,16 @@ def test_durations_carry_their_sign_in_both_fields(seconds: float, expected: tup
     ("endpoint", "scheme"),
     [("127.0.0.1:8081", "IPv4"), ("[::1]:8081", "IPv6"), ("mq.example:8081", "DOMAIN_NAME")],
 )
-def test_an_endpoint_is_told_with_its_scheme(endpoint: str, scheme: str) -> None:
-    told = requests.endpoints(endpoint)
-    assert pb.AddressScheme.Name(told.scheme) == scheme
-    assert told.addresses[0].port == 8081
+def test_an_endpoint_has_its_scheme(endpoint: str, scheme: str) -> None:
+    endpoints = requests.endpoints(endpoint)
+    assert pb.AddressScheme.Name(endpoints.scheme) == scheme
+    assert endpoints.addresses[0].port == 8081
 
 
-def test_message_ids_are_never_made_twice() -> None:
-    made = [requests.message_id() for _ in range(1000)]
-    assert len(set(made)) == 1000
-    assert {len(one) for one in made} == {34}
+def test_message_ids_are_unique() -> None:
+    ids = [requests.message_id() for _ in range(1000)]
+    assert len(set(ids)) == 1000
+    assert {len(one) for one in ids} == {34}
 
 
 def test_a_customised_table_repeats_its_last_interval() -> None:
@@ -68,11 +68,11 @@ def test_too_early_is_counted_from_the_request_and_too_late_from_the_arrival() -
         window.check_return(first, delivery(asked_at=0.0, at=113.1))
 
 
-def test_a_code_without_a_name_is_told_as_its_number() -> None:
+def test_an_unknown_code_is_shown_as_its_number() -> None:
     assert (code_name(20000), code_name(12345)) == ("OK", "12345")
 
 
-async def test_the_probe_reads_queues_by_offset_and_keeps_progress() -> None:
+async def test_the_probe_reads_queues_by_offset_and_commits() -> None:
     async with FakeBroker() as broker:
         await broker.create_topic("t", queues=1)
         await broker.create_group("g")

@@ -26,7 +26,7 @@ def demo(*arguments: str) -> subprocess.CompletedProcess[str]:
     )
 
 
-def test_without_spark_it_leaves_a_page_and_a_recording_in_which_every_retry_came_at_its_time(
+def test_without_spark_page_and_recording_have_every_retry_at_its_time(
     tmp_path: Path,
 ) -> None:
     done = demo("--no-spark", "--out", str(tmp_path / "out"))
@@ -51,7 +51,7 @@ def test_without_spark_it_leaves_a_page_and_a_recording_in_which_every_retry_cam
     assert len({row["client_id"] for row in read}) == MEMBERS
 
 
-def test_a_folder_with_something_else_in_it_is_refused_and_left_alone(tmp_path: Path) -> None:
+def test_a_folder_with_other_files_is_refused_and_unchanged(tmp_path: Path) -> None:
     (tmp_path / "thesis.txt").write_text("mine", encoding="utf-8")
     done = demo("--no-spark", "--out", str(tmp_path))
     assert done.returncode == 2
@@ -72,7 +72,7 @@ JUDGED = {
     ("planted", "objecting"),
     [("reordering", "ordering"), ("double-delivery", "double delivery"), ("early-retry", "retry timing")],
 )
-def test_a_planted_fault_is_found_by_the_check_of_its_name_and_by_no_other(
+def test_an_injected_fault_is_detected_by_its_check_only(
     tmp_path: Path, planted: str, objecting: str
 ) -> None:
     done = demo("--no-conformance", "--plant", planted, "--out", str(tmp_path / "out"))

@@ -32,8 +32,13 @@ COLUMNS = (
 
 def row(kind: str, seconds: float, **values: Any) -> dict[str, Any]:
     """One row of a broker's recording about message m."""
-    given = {"observer": "broker", "message_id": "m", "topic": "orders", "phase": "ok", **values}
-    return {**dict.fromkeys(COLUMNS), **given, "kind": kind, "t_wall_us": 1_000_000_000 + int(seconds * 1e6)}
+    columns = {"observer": "broker", "message_id": "m", "topic": "orders", "phase": "ok", **values}
+    return {
+        **dict.fromkeys(COLUMNS),
+        **columns,
+        "kind": kind,
+        "t_wall_us": 1_000_000_000 + int(seconds * 1e6),
+    }
 
 
 ROWS = [
@@ -48,7 +53,7 @@ ROWS = [
 ]
 
 
-def test_a_life_holds_the_moments_of_one_message_in_one_group_in_order_of_time() -> None:
+def test_a_history_has_the_events_of_one_message_in_one_group_in_order() -> None:
     history = history_of(ROWS, message_id="m", group="g")
     assert [(event.at, event.kind) for event in history.events] == [
         (0.0, EventKind.STORED),
@@ -60,12 +65,12 @@ def test_a_life_holds_the_moments_of_one_message_in_one_group_in_order_of_time()
     assert history.topic == "orders"
 
 
-def test_a_message_that_was_never_stored_has_no_life() -> None:
+def test_a_message_that_was_never_stored_has_no_history() -> None:
     with pytest.raises(ValueError, match="no stored message 'unknown'"):
         history_of(ROWS, message_id="unknown", group="g")
 
 
-def test_the_ladder_sets_seen_waits_beside_the_table_and_repeats_its_last_entry() -> None:
+def test_retries_have_observed_and_expected_waits_of_a_repeating_table() -> None:
     history = history_of(
         [
             row("send", 0.0),
@@ -95,5 +100,5 @@ def test_the_groups_table_is_the_last_one_recorded() -> None:
     ("seconds", "words"),
     [(0, "0 s"), (12.4, "12.4 s"), (60, "1 min"), (125, "2 min 5 s"), (7200, "2 h"), (5400, "1 h 30 min")],
 )
-def test_durations_read_as_people_say_them(seconds: float, words: str) -> None:
+def test_durations_are_formatted_for_people(seconds: float, words: str) -> None:
     assert duration(seconds) == words

@@ -12,7 +12,7 @@ from aiorocketmq_conformance.case import Case
 from aiorocketmq_conformance.declaration import Declaration
 from aiorocketmq_conformance.probe.clock import RealClock
 from aiorocketmq_conformance.target import Target
-from aiorocketmq_conformance.targets.remoting_admin import NoPreparation
+from aiorocketmq_conformance.targets.remoting_admin import NoAdmin
 
 
 class Nothing:
@@ -40,7 +40,7 @@ class Nothing:
     async def open(self, case: Case) -> AsyncIterator[Target]:
         self.opened.append(case.id)
         try:
-            yield Target("127.0.0.1:1", self.declaration, RealClock(), NoPreparation())
+            yield Target("127.0.0.1:1", self.declaration, RealClock(), NoAdmin())
         finally:
             self.closed.append(case.id)
 

@@ -31,7 +31,7 @@ async def ends(broker: BrokerUnderTest, blocks: Blocks | None, case: Case) -> tu
     return result.verdict, result.detail
 
 
-async def test_a_case_ends_where_it_needs_what_is_blocked(
+async def test_a_case_that_needs_a_blocked_step_ends(
     broker: BrokerUnderTest, make_case: MakeCase, blocks: Blocks
 ) -> None:
     async def sends(target: Target) -> None:
@@ -43,7 +43,7 @@ async def test_a_case_ends_where_it_needs_what_is_blocked(
     assert await ends(broker, blocks, make_case(sends)) == (Verdict.BLOCKED, REASON)
 
 
-async def test_a_failure_that_follows_from_the_block_is_not_judged_either(
+async def test_a_failure_that_follows_from_a_block_is_blocked(
     broker: BrokerUnderTest, make_case: MakeCase, blocks: Blocks
 ) -> None:
     async def sends_beside(target: Target) -> None:
@@ -56,7 +56,7 @@ async def test_a_failure_that_follows_from_the_block_is_not_judged_either(
     assert await ends(broker, blocks, make_case(sends_beside)) == (Verdict.BLOCKED, REASON)
 
 
-async def test_a_case_that_shows_the_block_is_judged_and_one_that_ends_after_it_is_not(
+async def test_the_case_that_blocks_a_step_is_judged_and_later_ones_are_not(
     broker: BrokerUnderTest, make_case: MakeCase
 ) -> None:
     shown = asyncio.Event()
@@ -80,7 +80,7 @@ async def test_a_case_that_shows_the_block_is_judged_and_one_that_ends_after_it_
     ]
 
 
-async def test_a_failure_of_a_case_that_called_the_step_by_itself_is_not_judged_either(
+async def test_a_failure_after_an_own_call_of_the_step_is_blocked(
     broker: BrokerUnderTest, make_case: MakeCase, blocks: Blocks
 ) -> None:
     def calls(method: str) -> Case:
@@ -123,7 +123,7 @@ async def test_without_shared_blocks_every_case_is_judged_alone(
     assert run.blocked == ("none came",)
 
 
-async def test_a_step_that_was_seen_to_work_is_blocked_no_more() -> None:
+async def test_a_step_that_succeeded_is_not_blocked_again() -> None:
     blocks = Blocks()
     blocks.block(Step.CHECK, "none came")
     async with asyncio.timeout(5):

@@ -35,12 +35,12 @@ async def test_the_first_paragraph_of_the_docstring_is_the_claim(registry: Regis
 async def test_a_parametrised_function_makes_one_case_for_each_parameter(
     registry: Registry, broker: Nothing
 ) -> None:
-    seen: list[object] = []
+    values: list[object] = []
 
     @case("send.body", params={"cjk": "消息", "1B": "x"}, registry=registry)
     async def body(fixture: Fixture, value: str) -> None:
         """A {} body arrives."""
-        seen.append(value)
+        values.append(value)
 
     assert [each.id for each in registry] == ["send.body[cjk]", "send.body[1B]"]
     assert registry["send.body[cjk]"].claim == "A cjk body arrives."
@@ -48,7 +48,7 @@ async def test_a_parametrised_function_makes_one_case_for_each_parameter(
     for each in registry:
         async with broker.open(each) as target:
             await each.run(target)
-    assert seen == ["消息", "x"]
+    assert values == ["消息", "x"]
 
 
 @pytest.mark.parametrize(

@@ -65,7 +65,7 @@ def test_several_targets_are_run_in_turn(invoke: Invoke, tmp_path: Path) -> None
     ]
 
 
-def test_a_deviation_that_does_not_happen_fails_the_run(invoke: Invoke, tmp_path: Path) -> None:
+def test_a_deviation_that_does_not_occur_fails_the_run(invoke: Invoke, tmp_path: Path) -> None:
     file = tmp_path / "known.toml"
     file.write_text(f'[[deviation]]\ncase = "{ONE}"\nreason = "x"\nsource = "y"\n')
     result = invoke("run", "--target", "fake", "--select", ONE, "--deviations", str(file))
@@ -77,27 +77,27 @@ def test_a_deviation_that_does_not_happen_fails_the_run(invoke: Invoke, tmp_path
 @pytest.mark.parametrize(
     ("arguments", "told"),
     [
-        (["--target", "nonsense"], "is no target"),
+        (["--target", "nonsense"], "--target must be"),
         (["--level", "Z"], "got 'Z'"),
         (["--select", "no.such"], "no case matches"),
         (["--jobs", "0"], "0"),
-        (["--target", "fake", "--namesrv", "h:1"], "--namesrv goes with"),
+        (["--target", "fake", "--namesrv", "h:1"], "apply to HOST:PORT targets only"),
         (["--target", "fake", "--create-topics", "auto"], "--create-topics"),
         (["--target", "h:1", "--create-topics", "never"], "'never' is not 'auto'"),
-        (["--target", "h:1", "--create-topics", "auto", "--control", "h:2"], "one of them, not both"),
+        (["--target", "h:1", "--create-topics", "auto", "--control", "h:2"], "pass one of them"),
         (
             ["--target", "h:1", "--namesrv", "http://h:2"],
             "must be HOST:PORT or broker://HOST:PORT, got 'http://h:2'",
         ),
     ],
 )
-def test_wrong_use_is_exit_code_2_and_one_sentence(invoke: Invoke, arguments: list[str], told: str) -> None:
+def test_wrong_usage_is_exit_code_2_and_one_sentence(invoke: Invoke, arguments: list[str], told: str) -> None:
     result = invoke("run", *arguments)
     assert result.exit_code == 2
     assert told in result.err
 
 
-def test_a_deviation_file_without_reasons_is_wrong_use(invoke: Invoke, tmp_path: Path) -> None:
+def test_a_deviation_file_without_reasons_is_wrong_usage(invoke: Invoke, tmp_path: Path) -> None:
     file = tmp_path / "known.toml"
     file.write_text(f'[[deviation]]\ncase = "{ONE}"\n')
     result = invoke("run", "--target", "fake", "--select", ONE, "--deviations", str(file))
@@ -111,7 +111,7 @@ def test_a_target_that_cannot_be_reached_is_exit_code_4(invoke: Invoke) -> None:
     assert "no RocketMQ 5 proxy answers" in result.err
 
 
-def test_an_apache_server_without_java_is_exit_code_4_and_says_so(
+def test_an_apache_server_without_java_is_exit_code_4_with_a_reason(
     invoke: Invoke, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("PATH", "")
@@ -131,7 +131,7 @@ def test_cases_are_listed_with_level_and_claim(invoke: Invoke) -> None:
     )
 
 
-def test_a_case_is_explained_by_id_and_by_the_stem_of_its_parameters(invoke: Invoke) -> None:
+def test_explain_takes_an_id_with_or_without_its_parameter(invoke: Invoke) -> None:
     result = invoke("explain", ONE)
     assert result.exit_code == 0
     assert load()[ONE].claim in result.out

@@ -23,13 +23,13 @@ def parsed(text: str) -> dict[str, Deviation]:
     return dict(parse(text, where="file", known={"send.a", "send.b[x]"}, today=TODAY))
 
 
-def test_an_entry_keeps_its_facts() -> None:
+def test_an_entry_has_its_fields() -> None:
     assert parsed(GOOD) == {
         "send.a": Deviation("send.a", "answers late", "page 1", date(2026, 11, 1), date(2026, 11, 22))
     }
 
 
-def test_an_empty_file_knows_of_nothing() -> None:
+def test_an_empty_file_has_no_deviations() -> None:
     assert parsed("# nothing\n") == {}
 
 
@@ -41,22 +41,22 @@ def test_an_empty_file_knows_of_nothing() -> None:
         ('[[deviation]]\ncase = "send.a"\nreason = "x"', "send.a has no source"),
         ('[[deviation]]\nreason = "x"\nsource = "x"', "an entry has no case"),
         (GOOD + GOOD, "names send.a twice"),
-        (GOOD.replace("send.a", "send.c"), "names send.c, which is no case"),
-        (GOOD.replace("11-22", "11-21"), "looked at again by 2026-11-21"),
+        (GOOD.replace("send.a", "send.c"), "names send.c, which is not a case"),
+        (GOOD.replace("11-22", "11-21"), "was due on 2026-11-21"),
         (GOOD + 'because = "x"', "unknown keys because"),
         (GOOD.replace("2026-11-01", '"2026-11-01"'), "first_seen of send.a must be a date"),
-        ("case = 1", "nothing but"),
-        ("deviation = 1", "nothing but"),
-        ("deviation = [1]", "nothing but"),
+        ("case = 1", "tables only"),
+        ("deviation = 1", "tables only"),
+        ("deviation = [1]", "tables only"),
         ("[[deviation", "is not TOML"),
     ],
 )
-def test_an_entry_that_nobody_could_judge_is_refused(text: str, told: str) -> None:
+def test_an_invalid_entry_is_refused(text: str, told: str) -> None:
     with pytest.raises(InvalidDeviationsError, match=told):
         parsed(text)
 
 
-def test_a_file_that_cannot_be_read_is_told(tmp_path: Path) -> None:
+def test_an_unreadable_file_is_an_error(tmp_path: Path) -> None:
     with pytest.raises(InvalidDeviationsError, match="cannot be read"):
         read(tmp_path / "missing.toml", known=set(), today=TODAY)
 

@@ -29,7 +29,7 @@ async def probed(fake: FakeBroker) -> Blocks:
         return await preflight(broker, CASES)
 
 
-async def test_nothing_is_blocked_where_everything_works(fake: FakeBroker) -> None:
+async def test_nothing_is_blocked_if_everything_works(fake: FakeBroker) -> None:
     assert (await probed(fake)).reasons == ()
     assert fake.topics(), "nothing was probed"
 
@@ -73,6 +73,6 @@ async def test_nothing_is_probed_for_cases_without_topics(fake: FakeBroker) -> N
     assert fake.topics() == ()
 
 
-async def test_a_target_without_a_way_to_create_topics_is_not_probed(fake: FakeBroker) -> None:
+async def test_a_target_without_topic_creation_is_not_probed(fake: FakeBroker) -> None:
     async with choose(fake.endpoint) as broker:
         assert (await preflight(broker, CASES)).reasons == ()

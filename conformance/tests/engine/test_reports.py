@@ -100,7 +100,7 @@ def test_cases_are_grouped_by_cause_whatever_their_names_and_numbers(
     assert printed.getvalue().splitlines()[1:3] == [f"    2 x {details[0]}", "        send.n0, send.n2"]
 
 
-def test_a_single_failure_is_not_told_twice(run_of: Callable[..., RunResult]) -> None:
+def test_a_single_failure_is_not_printed_twice(run_of: Callable[..., RunResult]) -> None:
     printed = io.StringIO()
     print_causes(Console(file=printed), run_of(Verdict.FAIL, Verdict.PASS))
     assert printed.getvalue() == ""
@@ -109,7 +109,7 @@ def test_a_single_failure_is_not_told_twice(run_of: Callable[..., RunResult]) ->
 HOSTILE = "a\x1b[31m\n::error::b \x9b2J ##[group] [red]x[/] :bomb: \u202e"
 
 
-def test_nothing_that_a_server_sent_is_obeyed_by_a_terminal(run_of: Callable[..., RunResult]) -> None:
+def test_text_of_a_server_is_not_interpreted_by_a_terminal(run_of: Callable[..., RunResult]) -> None:
     run = replace(run_of(Verdict.FAIL, Verdict.ERROR, detail=HOSTILE), blocked=(HOSTILE,))
     file = io.StringIO()
     console = Console(file=file, width=200)
@@ -151,7 +151,7 @@ def test_every_verdict_has_its_place_in_junit(run_of: Callable[..., RunResult]) 
 
 
 @pytest.mark.parametrize("text", ["<b>&\"'</b>", "\x00\x1b[31m\ufffe", "\ud800", "消息", "]]>", "</script>"])
-def test_whatever_a_server_said_is_shown_and_breaks_no_report(
+def test_any_text_of_a_server_is_shown_and_breaks_no_report(
     run_of: Callable[..., RunResult], tmp_path: Path, text: str
 ) -> None:
     write_reports(tmp_path / "new" / "folder", [run_of(Verdict.FAIL, detail=text)])
@@ -164,7 +164,7 @@ def test_whatever_a_server_said_is_shown_and_breaks_no_report(
     assert "</script>" not in page
 
 
-def test_the_result_says_everything_that_other_reports_show(
+def test_the_result_has_everything_that_other_reports_show(
     run_of: Callable[..., RunResult], tmp_path: Path
 ) -> None:
     run = run_of(Verdict.PASS, Verdict.XFAIL)

@@ -1,4 +1,4 @@
-"""How the end of a case becomes its verdict, and how a run goes on or ends."""
+"""How the outcome of a case becomes its verdict, and how a run continues or ends."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ async def test_what_a_case_raises_decides_its_verdict(
     assert (result.verdict, result.detail) == (verdict, detail)
 
 
-async def test_an_assertion_without_words_is_told_by_its_code(
+async def test_an_assertion_without_message_is_shown_as_its_code(
     broker: Broker, make_case: MakeCase, tmp_path: Path
 ) -> None:
     module = tmp_path / "cases_of_the_test.py"
@@ -90,17 +90,14 @@ async def test_a_failure_carries_the_line_that_failed(broker: Broker, make_case:
     assert "test_runner.py" in result.evidence
 
 
-async def test_a_case_that_does_not_end_is_an_error_and_its_clean_up_runs(
-    broker: Broker, make_case: MakeCase
-) -> None:
+async def test_a_case_that_does_not_end_is_cancelled(broker: Broker, make_case: MakeCase) -> None:
     ended: list[str] = []
 
     async def hang(target: Target) -> None:
-        async def end() -> None:
+        try:
+            await asyncio.Event().wait()
+        finally:
             ended.append("ended")
-
-        target.at_end(end)
-        await asyncio.Event().wait()
 
     broker.seconds = 0.01
     result = await result_of(broker, make_case(hang))
@@ -108,30 +105,7 @@ async def test_a_case_that_does_not_end_is_an_error_and_its_clean_up_runs(
     assert ended == ["ended"]
 
 
-async def test_clean_ups_run_last_one_first_and_name_what_is_left(
-    broker: Broker, make_case: MakeCase
-) -> None:
-    order: list[int] = []
-
-    async def opens(target: Target) -> None:
-        async def leaves() -> str:
-            order.append(1)
-            return "a stream"
-
-        async def breaks() -> None:
-            order.append(2)
-            raise OSError("gone")
-
-        target.at_end(leaves)
-        target.at_end(breaks)
-
-    result = await result_of(broker, make_case(opens))
-    assert order == [2, 1]
-    assert result.verdict is Verdict.ERROR
-    assert result.detail == "the case left behind: clean-up failed: OSError: gone; a stream"
-
-
-async def test_what_is_left_behind_does_not_hide_a_failure(broker: Broker, make_case: MakeCase) -> None:
+async def test_an_unfinished_call_does_not_hide_a_failure(broker: Broker, make_case: MakeCase) -> None:
     async def fails(target: Target) -> None:
         target.clock.traffic.begin(waits_for_time=True)
         raise AssertionError("broken")
@@ -140,12 +114,12 @@ async def test_what_is_left_behind_does_not_hide_a_failure(broker: Broker, make_
     assert (result.verdict, result.detail) == (Verdict.FAIL, "broken")
 
 
-async def test_a_call_still_under_way_is_left_behind(broker: Broker, make_case: MakeCase) -> None:
+async def test_a_case_that_leaves_a_call_unfinished_is_an_error(broker: Broker, make_case: MakeCase) -> None:
     async def begins(target: Target) -> None:
         target.clock.traffic.begin(waits_for_time=False)
 
     result = await result_of(broker, make_case(begins))
-    assert result.detail == "the case left behind: 1 calls under way"
+    assert result.detail == "the case left 1 calls unfinished"
 
 
 @pytest.mark.parametrize("needs", [("@topic",), ("order.grain=group",)])
@@ -187,17 +161,13 @@ def test_the_verdict_table(
     assert judge(make_case(holds, level=level), seen, "detail", KNOWN if known else None)[0] is verdict
 
 
-async def test_a_known_deviation_tells_its_reason_and_what_was_seen(
-    broker: Broker, make_case: MakeCase
-) -> None:
+async def test_a_known_deviation_has_its_reason_and_the_detail(broker: Broker, make_case: MakeCase) -> None:
     case = make_case(raising(AssertionError("took 9 s")))
     result = await result_of(broker, case, deviations={"send.one": KNOWN})
     assert (result.verdict, result.detail) == (Verdict.XFAIL, "known: it is slow (page 1); seen: took 9 s")
 
 
-async def test_results_stand_in_the_order_of_the_cases_however_they_ran(
-    broker: Broker, make_case: MakeCase
-) -> None:
+async def test_results_are_in_the_order_of_the_cases(broker: Broker, make_case: MakeCase) -> None:
     cases = [make_case(holds, f"send.n{n}", timeout=10 - n) for n in (3, 1, 2)]
     run = await Run(cases, broker, jobs=1).finish()
     assert [result.case.id for result in run.results] == ["send.n3", "send.n1", "send.n2"]
@@ -233,7 +203,7 @@ async def test_cases_that_restart_the_broker_run_together_when_all_others_have_e
     assert {result.verdict for result in run.results} == {Verdict.PASS}
 
 
-async def test_cases_at_different_places_run_beside_each_other(broker: Broker, make_case: MakeCase) -> None:
+async def test_cases_at_different_places_run_concurrently(broker: Broker, make_case: MakeCase) -> None:
     broker.declaration = replace(broker.declaration, capabilities=frozenset({"@restart"}))
     broker.places = {"send.r": "restarted"}
     together = asyncio.Barrier(2)
@@ -246,13 +216,13 @@ async def test_cases_at_different_places_run_beside_each_other(broker: Broker, m
     assert {result.verdict for result in run.results} == {Verdict.PASS}
 
 
-async def test_why_a_need_is_not_met_is_told(broker: Broker, make_case: MakeCase) -> None:
+async def test_the_reason_of_an_unmet_need_is_reported(broker: Broker, make_case: MakeCase) -> None:
     broker.declaration = replace(broker.declaration, absences={"pull": "it answers UNIMPLEMENTED"})
     result = await result_of(broker, make_case(holds, needs=("pull", "@lag")))
     assert result.detail == "the target does not declare pull, @lag: it answers UNIMPLEMENTED"
 
 
-async def test_a_stopped_run_reports_what_is_known(broker: Broker, make_case: MakeCase) -> None:
+async def test_a_stopped_run_has_partial_results(broker: Broker, make_case: MakeCase) -> None:
     async def stop(target: Target) -> None:
         run.stop()
         await asyncio.Event().wait()
@@ -278,13 +248,13 @@ async def test_a_budget_ends_the_run(broker: Broker, make_case: MakeCase) -> Non
     assert [each.verdict for each in result.results] == [Verdict.NOT_RUN]
 
 
-async def test_every_result_is_told_as_soon_as_it_is_there(broker: Broker, make_case: MakeCase) -> None:
-    told: list[CaseResult] = []
-    await Run([make_case(holds), make_case(holds, "send.two")], broker, on_result=told.append).finish()
-    assert {result.case.id for result in told} == {"send.one", "send.two"}
+async def test_every_result_is_reported_at_once(broker: Broker, make_case: MakeCase) -> None:
+    reported: list[CaseResult] = []
+    await Run([make_case(holds), make_case(holds, "send.two")], broker, on_result=reported.append).finish()
+    assert {result.case.id for result in reported} == {"send.one", "send.two"}
 
 
-async def test_a_broker_that_breaks_under_one_case_leaves_the_others_running(
+async def test_an_exception_of_one_case_does_not_end_the_others(
     broker: Broker, make_case: MakeCase, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     open_ = broker.open

@@ -1,4 +1,4 @@
-"""Cores that let the wrong people in, or keep the right ones out."""
+"""Cores that admit unauthorized users, or refuse authorized ones."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from conformance.tests.mutants.mutant import Mutant
 
 
 class NobodyIsAsked(Broker):
-    """Nobody is asked who it is."""
+    """Calls are not authenticated."""
 
     def check_access(
         self, command: str, client_id: str, signature: AnySignature, needs: Iterable[Need], *, now: float
@@ -46,8 +46,8 @@ class SignaturesUnread(Broker):
 
 
 def _signed(user: User) -> Signature:
-    made = hmac.digest(user.secret.encode(), b"now", "sha1").hex()
-    return Signature(f"X Credential={user.access_key}, Signature={made}", "now", user.session_token)
+    signature = hmac.digest(user.secret.encode(), b"now", "sha1").hex()
+    return Signature(f"X Credential={user.access_key}, Signature={signature}", "now", user.session_token)
 
 
 class RightsForgotten(Broker):
@@ -60,7 +60,7 @@ class RightsForgotten(Broker):
 
 
 class GroupsForgotten(Broker):
-    """Nobody is asked for rights to groups."""
+    """Permissions for groups are not checked."""
 
     def check_access(
         self, command: str, client_id: str, signature: AnySignature, needs: Iterable[Need], *, now: float
@@ -70,7 +70,7 @@ class GroupsForgotten(Broker):
 
 
 class RemovedUsersStay(Broker):
-    """Users who were removed may go on."""
+    """Removed users are still admitted."""
 
     def remove_user(self, access_key: str, *, now: float) -> None:
         return

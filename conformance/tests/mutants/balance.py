@@ -33,10 +33,10 @@ class StrictTurns(Broker):
             waiting.append(request.client_id)
         if waiting[0] != request.client_id:
             return super().receive(replace(request, batch_size=0, polling=0.2), now=now)
-        found = super().receive(request, now=now)
-        if isinstance(found, Received) and found.deliveries:
+        received = super().receive(request, now=now)
+        if isinstance(received, Received) and received.deliveries:
             waiting.append(waiting.pop(0))
-        return found
+        return received
 
 
 class BlockedByOtherGroups(Broker):
@@ -55,8 +55,8 @@ class AssignmentsMissAQueue(Broker):
         self, client_id: str, topic: str, group: str, *, now: float
     ) -> tuple[RouteEntry, ...]:
         assigned = super().query_assignment(client_id, topic, group, now=now)
-        (known,) = (one.config for one in self.topics() if one.config.name == topic)
-        return tuple(replace(assigned[0], queue_id=queue) for queue in range(known.read_queues - 1))
+        (config,) = (one.config for one in self.topics() if one.config.name == topic)
+        return tuple(replace(assigned[0], queue_id=queue) for queue in range(config.read_queues - 1))
 
 
 SHARING = (

@@ -1,4 +1,4 @@
-"""Cores that break what is promised of a broker that was killed or stood still, and what only test brokers offer."""
+"""Cores that break promises about killed and paused brokers, and about operations of test brokers."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from conformance.tests.mutants.transactions import SecondCommitsDeliver
 
 
 class MissedTicksReplayed(Tampering):
-    """After it stood still it hands a message out once for every ten seconds that its lease is over."""
+    """After a pause a message is redelivered once for every ten seconds since its lease expired."""
 
     def leap(self, *, now: float) -> None:
         self.missed = Counter[str]()
@@ -44,7 +44,7 @@ class MissedTicksReplayed(Tampering):
 
 
 class PausesEndLeases(Broker):
-    """Whatever was held when it stood still is given to others."""
+    """Messages in flight during a pause are redelivered to others."""
 
     def leap(self, *, now: float) -> None:
         super().leap(now=now)
@@ -106,7 +106,7 @@ class TrialOfAnother(Broker):
 
 
 class QueuesOwnedTwice(Broker):
-    """The first queue belongs to every pull client, whoever has it already."""
+    """The first queue is assigned to every pull client."""
 
     def query_assignment(
         self, client_id: str, topic: str, group: str, *, now: float

@@ -1,4 +1,4 @@
-"""Every mutant, and the cases that no mutant is to be found out by."""
+"""All mutants, and the cases that need not kill any."""
 
 from __future__ import annotations
 

@@ -28,10 +28,10 @@ class _Times(Tampering):
         raise NotImplementedError
 
     def stored(self, message: OutgoingMessage) -> OutgoingMessage:
-        asked = message.delivery_timestamp
-        if asked is None:
+        due = message.delivery_timestamp
+        if due is None:
             return message
-        time = self.time(asked)
+        time = self.time(due)
         return replace(message, delivery_timestamp=self.now - 1.0 if time is None else time)
 
 
@@ -57,7 +57,7 @@ class DelaysInMinutes(_Times):
 
 
 class PastNeverComes(Tampering):
-    """Messages whose time is past are taken and lost."""
+    """Messages with a delivery time in the past are accepted and lost."""
 
     def send(
         self, messages: tuple[OutgoingMessage, ...], *, now: float, client_id: str = ""
@@ -104,7 +104,7 @@ class DelaysRepeat(Tampering):
 
 
 class FieldsOfDelaysLost(Tampering):
-    """Delayed messages do not tell what time they were due."""
+    """Delayed messages are delivered without their delivery time."""
 
     def delivered(self, request: ReceiveRequest, delivery: Delivery) -> Delivery:
         return content(delivery, delivery_timestamp=None)
@@ -268,7 +268,7 @@ class BatchedHalvesVisible(Broker):
 
 
 class FirstOffsetWrong(Broker):
-    """Receipts of batches tell the offset of the last message."""
+    """Receipts of batches have the offset of the last message."""
 
     def send(
         self, messages: tuple[OutgoingMessage, ...], *, now: float, client_id: str = ""

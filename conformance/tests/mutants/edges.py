@@ -74,22 +74,22 @@ class LimitsFixed(Broker):
     """A changed attempt limit has no effect."""
 
     def update_group(self, config: GroupConfig, *, now: float) -> None:
-        known = next(one.config for one in self.groups() if one.config.name == config.name)
-        super().update_group(replace(config, max_attempts=known.max_attempts), now=now)
+        before = next(one.config for one in self.groups() if one.config.name == config.name)
+        super().update_group(replace(config, max_attempts=before.max_attempts), now=now)
 
 
 class SecondAcksAreFaults(Broker):
     """A second ack is a fault of the server."""
 
     def ack(self, request: AckRequest, *, now: float) -> AckResult:
-        seen: set[str] = getattr(self, "_seen", set())
+        acked: set[str] = getattr(self, "_seen", set())
         handles = {entry.receipt_handle for entry in request.entries}
-        self._seen = seen | handles
-        if not handles & seen:
+        self._seen = acked | handles
+        if not handles & acked:
             return super().ack(request, now=now)
         code = Code.INTERNAL_SERVER_ERROR
-        told = (AckOutcome(each.message_id, each.receipt_handle, code, "") for each in request.entries)
-        return AckResult(code, tuple(told))
+        outcomes = (AckOutcome(each.message_id, each.receipt_handle, code, "") for each in request.entries)
+        return AckResult(code, tuple(outcomes))
 
 
 class EmptyAcksOk(Broker):

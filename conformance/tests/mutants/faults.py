@@ -55,7 +55,7 @@ class _RemembersAcks(Broker):
 
 
 class LeavingBringsAckedBack(_RemembersAcks):
-    """What a consumer has acknowledged comes back when it says good-bye."""
+    """Acknowledged messages of a consumer are redelivered when it terminates."""
 
     def terminate(self, client_id: str, group: str, *, now: float) -> None:
         super().terminate(client_id, group, now=now)
@@ -85,7 +85,7 @@ class JoiningFallsBack(Broker):
 
 
 class DeafAfterGoodBye(Broker):
-    """After a good-bye its group gets nothing for ten minutes."""
+    """After a termination the group receives nothing for ten minutes."""
 
     def terminate(self, client_id: str, group: str, *, now: float) -> None:
         super().terminate(client_id, group, now=now)
@@ -130,7 +130,7 @@ class TakenAndDropped(Broker):
 
 
 class LateAcksCount(Broker):
-    """An ack with a lease that is over settles the message, whoever holds it now."""
+    """An ack with an expired lease settles the message, even if another consumer has leased it."""
 
     def ack(self, request: AckRequest, *, now: float) -> AckResult:
         self.advance(now)

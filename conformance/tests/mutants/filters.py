@@ -56,9 +56,9 @@ class OtherExpressions(Tampering, TamperingPulls):
         """The expression that is read instead of a tag expression."""
         if text in ("", "*"):
             return text
-        wanted = [tag.strip() for tag in text.split("||")]
-        also = [tag for tag in self._tags if any(one and self.matches(one, tag) for one in wanted)]
-        return " || ".join([*wanted, *also])
+        selected = [tag.strip() for tag in text.split("||")]
+        also = [tag for tag in self._tags if any(one and self.matches(one, tag) for one in selected)]
+        return " || ".join([*selected, *also])
 
     def matches(self, wanted: str, tag: str) -> bool:
         """Whether a message's tag passes for a wanted one."""
@@ -122,7 +122,7 @@ class EmptyTagForAll(OtherExpressions):
 
 
 class UntaggedNeverMeant(OtherExpressions):
-    """Messages without tag are delivered to nobody."""
+    """Messages without tag are not delivered."""
 
     def tags(self, text: str) -> str:
         return " || ".join(self._tags - {""}) or "nothing" if text in ("", "*") else text
@@ -194,8 +194,8 @@ class RejectedComeBack(Tampering):
         return replace(request, filter=FilterExpression())
 
     def handed(self, request: ReceiveRequest, answer: Received) -> Received:
-        wanted = request.filter.expression
-        kept = [one for one in answer.deliveries if wanted in ("*", one.message.content.tag)]
+        expression = request.filter.expression
+        kept = [one for one in answer.deliveries if expression in ("*", one.message.content.tag)]
         rejected = [one.receipt_handle for one in answer.deliveries if one not in kept]
         self.give_back(tuple(rejected), now=self.now)
         return replace(answer, deliveries=tuple(kept))

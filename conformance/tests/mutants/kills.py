@@ -16,8 +16,8 @@ def read(path: Path) -> dict[str, list[str]]:
     """The cases that killed each mutant; empty where there is no such file."""
     if not path.exists():
         return {}
-    known: dict[str, list[str]] = json.loads(path.read_text(encoding="utf-8"))["killed_by"]
-    return known
+    killed_by: dict[str, list[str]] = json.loads(path.read_text(encoding="utf-8"))["killed_by"]
+    return killed_by
 
 
 def record(trials: Iterable[Trial], path: Path) -> None:
@@ -27,7 +27,7 @@ def record(trials: Iterable[Trial], path: Path) -> None:
         killed_by[trial.mutant.name] = sorted(
             result.case.id for result in trial.killers if result.verdict is Verdict.FAIL
         )
-    known = {mutant.name for mutant in MUTANTS}
-    kept = {name: killed_by[name] for name in sorted(killed_by) if name in known}
+    names = {mutant.name for mutant in MUTANTS}
+    kept = {name: killed_by[name] for name in sorted(killed_by) if name in names}
     document = {"killed": sum(map(bool, kept.values())), "total": len(kept), "killed_by": kept}
     path.write_text(json.dumps(document, indent=1) + "\n", encoding="utf-8")

@@ -15,14 +15,14 @@ class ChangesOfGroupsUnseen(Broker):
     """Settings show a group as it was made."""
 
     def update_group(self, config: GroupConfig, *, now: float) -> None:
-        known = next(one.config for one in self.groups() if one.config.name == config.name)
-        self._made = {**getattr(self, "_made", {}), config.name: known}
+        before = next(one.config for one in self.groups() if one.config.name == config.name)
+        self._made = {**getattr(self, "_made", {}), config.name: before}
         super().update_group(config, now=now)
 
     def settings(self, client_id: str, settings: ClientSettings, *, now: float) -> MergedSettings:
         merged = super().settings(client_id, settings, now=now)
-        made: dict[str, GroupConfig] = getattr(self, "_made", {})
-        group = settings.subscription and made.get(settings.subscription.group)
+        configs: dict[str, GroupConfig] = getattr(self, "_made", {})
+        group = settings.subscription and configs.get(settings.subscription.group)
         return replace(merged, fifo=group.ordered, max_attempts=group.max_attempts) if group else merged
 
 
@@ -50,7 +50,7 @@ class RefusalsEndNothing(Broker):
 
 
 class PermissionsUntold(Broker):
-    """Routes tell every queue as readable and writable."""
+    """Routes have every queue as readable and writable."""
 
     def query_route(self, topic: str, *, now: float, client_id: str = "") -> tuple[RouteEntry, ...]:
         entries = super().query_route(topic, now=now, client_id=client_id)

@@ -200,8 +200,8 @@ class IllegalGroupsUnknown(Broker):
         try:
             return super().query_assignment(client_id, topic, group, now=now)
         except Refusal as refusal:
-            known = refusal.code is not Code.ILLEGAL_CONSUMER_GROUP
-            code = refusal.code if known else Code.CONSUMER_GROUP_NOT_FOUND
+            is_legal = refusal.code is not Code.ILLEGAL_CONSUMER_GROUP
+            code = refusal.code if is_legal else Code.CONSUMER_GROUP_NOT_FOUND
             raise Refusal(code, refusal.message) from refusal
 
 

@@ -77,9 +77,9 @@ class EverythingSubscribed(Broker):
     def send(
         self, messages: tuple[OutgoingMessage, ...], *, now: float, client_id: str = ""
     ) -> tuple[SendOutcome, ...]:
-        for known in self._syncs.values():
+        for subscription in self._syncs.values():
             names = tuple(one.lite_topic for one in messages if one.lite_topic)
-            wish = replace(known, action=LiteAction.PARTIAL_ADD, names=names)
+            wish = replace(subscription, action=LiteAction.PARTIAL_ADD, names=names)
             super().sync_lite_subscription(wish, now=now)
         return super().send(messages, now=now, client_id=client_id)
 
@@ -96,14 +96,14 @@ class NamesUnchecked(Broker):
 
 
 class LiteNamesLost(Tampering):
-    """Messages of lite topics do not tell the name of theirs."""
+    """Messages of lite topics are delivered without its name."""
 
     def delivered(self, request: ReceiveRequest, delivery: Delivery) -> Delivery:
         return content(delivery, lite_topic="")
 
 
 class EvictionsUntold(Broker):
-    """A consumer that loses a lite topic is not told."""
+    """A consumer that loses a lite topic is not notified."""
 
     def take_outputs(self) -> tuple[Output, ...]:
         return tuple(
@@ -171,7 +171,7 @@ class ParentsEmpty(Tampering):
 
 
 class ProgressLostOnRestart(Broker):
-    """A restart begins every lite topic anew."""
+    """After a restart every lite topic starts at its beginning."""
 
     def restart(self, *, now: float) -> None:
         super().restart(now=now)

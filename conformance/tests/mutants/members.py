@@ -28,7 +28,7 @@ from conformance.tests.mutants.pull import TamperingPulls
 
 
 class MembersUntold(Broker):
-    """No member is told of a change."""
+    """No member is notified of a change."""
 
     def take_outputs(self) -> tuple[Output, ...]:
         return tuple(
@@ -48,15 +48,15 @@ class MembersToldAlways(Broker):
 
 
 class LatestTwoListed(Broker):
-    """Of all members, the two that came last are told."""
+    """Only the two newest members are notified."""
 
     def members(self, group: str) -> MembersOfGroup | None:
-        found = super().members(group)
-        return None if found is None else replace(found, members=found.members[-2:])
+        members = super().members(group)
+        return None if members is None else replace(members, members=members.members[-2:])
 
 
 class ChangesMoveOffsets(Broker):
-    """Whoever joins or leaves moves the offsets of its group back by one."""
+    """A member that joins or leaves moves the offsets of its group back by one."""
 
     def _moved(self, group: str, now: float) -> None:
         for place in self.offsets(group):
@@ -83,10 +83,10 @@ class CrashesMoveOffsets(Broker):
         self._pulled: dict[tuple[str, str, int], int] = {}
 
     def pull_classic(self, request: PullRequest, *, now: float, commit: int | None = None) -> Pulled | Parked:
-        found = super().pull_classic(request, now=now, commit=commit)
-        if isinstance(found, Pulled):
-            self._pulled[request.group, request.topic, request.queue_id] = found.next_offset
-        return found
+        pulled = super().pull_classic(request, now=now, commit=commit)
+        if isinstance(pulled, Pulled):
+            self._pulled[request.group, request.topic, request.queue_id] = pulled.next_offset
+        return pulled
 
     def close_channel(self, channel: int, *, now: float) -> None:
         super().close_channel(channel, now=now)
@@ -194,15 +194,17 @@ class FirstSubscriptionStays(Broker):
         self._first: dict[tuple[str, str], Subscribed] = {}
 
     def subscription(self, group: str, topic: str) -> Subscribed | None:
-        found = super().subscription(group, topic)
-        return found and self._first.setdefault((group, topic), found)
+        subscriptions = super().subscription(group, topic)
+        return subscriptions and self._first.setdefault((group, topic), subscriptions)
 
 
 class LastHeartbeatCounts(Broker):
     """The last heartbeat counts, however old its subscriptions are."""
 
     def beat(self, channel: int, beat: Beat, *, now: float) -> None:
-        self._last = {wanted.topic: wanted for each in beat.consumers for wanted in each.subscriptions}
+        self._last = {
+            subscription.topic: subscription for each in beat.consumers for subscription in each.subscriptions
+        }
         super().beat(channel, beat, now=now)
 
     def subscription(self, group: str, topic: str) -> Subscribed | None:
@@ -223,11 +225,11 @@ class SubscriptionsWin(TamperingPulls):
     """What a group subscribes to counts for all its pulls."""
 
     def pulling(self, request: PullRequest) -> PullRequest:
-        known = self.subscription(request.group, request.topic)
+        subscription = self.subscription(request.group, request.topic)
         return (
             request
-            if known is None
-            else replace(request, filter=FilterExpression(known.expression, known.type))
+            if subscription is None
+            else replace(request, filter=FilterExpression(subscription.expression, subscription.type))
         )
 
 
@@ -235,9 +237,9 @@ class SubscriptionsShared(Broker):
     """What one group subscribes to counts for all."""
 
     def subscription(self, group: str, topic: str) -> Subscribed | None:
-        known = super().subscription
-        found = (known(each.config.name, topic) for each in self.groups())
-        return next((wanted for wanted in found if wanted is not None), None)
+        subscription_of = super().subscription
+        subscriptions = (subscription_of(each.config.name, topic) for each in self.groups())
+        return next((subscription for subscription in subscriptions if subscription is not None), None)
 
 
 class BroadcastsShare(Broker):

@@ -152,7 +152,7 @@ class ProgressPerClient(Broker):
 
 
 class ProgressUntilTermination(Broker):
-    """A group begins anew when its last client has left."""
+    """A group starts again when its last client has left."""
 
     def terminate(self, client_id: str, group: str, *, now: float) -> None:
         super().terminate(client_id, group, now=now)
@@ -182,7 +182,7 @@ class BeginsAtTheSecondReceive(Broker):
 
 
 class LagWithoutEnd(Broker):
-    """Progress is told one message behind."""
+    """Progress is reported one message too low."""
 
     def offsets(self, group: str | None = None) -> tuple[Progress, ...]:
         return tuple(replace(one, offset=one.offset - 1) for one in super().offsets(group))

@@ -26,7 +26,7 @@ from conformance.tests.mutants.settling import AnyHandleAcks
 
 
 def broken(records: type[LaneOrder]) -> Parts:
-    """Parts of a core whose ordered groups keep their order in such records."""
+    """Parts of a core with these order records."""
 
     class Reading(Consumption):
         __slots__ = ()
@@ -125,9 +125,11 @@ class NewIdsOvertake(LaneOrder):
     """A receive with a new attempt id takes over what others hold."""
 
     def release(self, attempt_id: str) -> list[Lease]:
-        others = [known for known in list(self._attempts) if known != attempt_id]
+        others = [attempt for attempt in list(self._attempts) if attempt != attempt_id]
         return [
-            lease for known in [attempt_id, *others] for lease in super(NewIdsOvertake, self).release(known)
+            lease
+            for attempt in [attempt_id, *others]
+            for lease in super(NewIdsOvertake, self).release(attempt)
         ]
 
 

@@ -23,7 +23,7 @@ SOME = 7  # of this many messages one is treated badly
 
 
 class _Receipts(Broker):
-    """Sends as always; `receipt` changes what the producer is told."""
+    """Sends as usual; `receipt` changes the producer's receipt."""
 
     def send(
         self, messages: tuple[OutgoingMessage, ...], *, now: float, client_id: str = ""
@@ -42,7 +42,7 @@ class ReceiptsOfOthers(_Receipts):
 
 
 class ReceiptsOneAhead(_Receipts):
-    """Receipts tell the offset after the message's own."""
+    """Receipts have the offset after the message's own."""
 
     def receipt(self, outcome: SendOutcome) -> SendOutcome:
         return replace(outcome, offset=outcome.offset + 1)
@@ -86,7 +86,7 @@ class SomeSendsDoubled(Broker):
 
 
 class SomeSendsInvented(Broker):
-    """One in seven messages is stored once more under an id that nobody sent."""
+    """One in seven messages is stored again under another id."""
 
     _count = 0
 
@@ -140,7 +140,7 @@ class LargestBodyRefused(Broker):
 
 
 class EncodingsLost(Tampering):
-    """Compressed bodies are told to be plain."""
+    """Compressed bodies are delivered as uncompressed."""
 
     def stored(self, message: OutgoingMessage) -> OutgoingMessage:
         return replace(message, encoding=Encoding.IDENTITY)

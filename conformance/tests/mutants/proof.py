@@ -1,4 +1,4 @@
-"""The meta-run: every mutant has to be found out by the cases that the catalogue names, and every case to find one."""
+"""Trials: every mutant must be killed by the cases that the catalogue names, and every case must kill one."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from conformance.tests.mutants.mutant import Mutant
 
 @dataclass(frozen=True, slots=True)
 class Trial:
-    """What became of one mutant."""
+    """The outcome of one mutant."""
 
     mutant: Mutant
     killers: tuple[CaseResult, ...]
@@ -33,12 +33,12 @@ class Trial:
 
     @property
     def is_killed(self) -> bool:
-        """Whether any case found it out."""
+        """Whether any case killed it."""
         return any(result.verdict is Verdict.FAIL for result in self.killers)
 
     @property
     def complaints(self) -> tuple[str, ...]:
-        """What went otherwise than the catalogue says; empty when the mutant was found out."""
+        """Differences from the catalogue; empty if the mutant was killed."""
         survived = [result for result in self.killers if result.verdict is not Verdict.FAIL]
         hurt = [result for result in self.spared if result.verdict is not Verdict.PASS]
         return (
@@ -79,7 +79,7 @@ def victims(mutant: Mutant) -> list[Case]:
 
 
 def unproven() -> dict[str, str]:
-    """Cases that no mutant is to be found out by, with the reason on record, "" where there is none."""
+    """Return the cases that need not kill a mutant, with the reason on record, "" if there is none."""
     proven = {case.id for mutant in MUTANTS for case in victims(mutant)}
     return {case.id: _reason(case) for case in load().select() if case.id not in proven}
 
@@ -100,10 +100,10 @@ async def try_mutant(mutant: Mutant) -> Trial:
     )
 
 
-async def prove(mutants: Sequence[Mutant], tell: Callable[[Trial], None]) -> list[Trial]:
-    """Try the mutants one after the other; `tell` hears of each."""
+async def prove(mutants: Sequence[Mutant], report: Callable[[Trial], None]) -> list[Trial]:
+    """Try the mutants one after the other; `report` is called with each trial."""
     trials = []
     for mutant in mutants:
         trials.append(await try_mutant(mutant))
-        tell(trials[-1])
+        report(trials[-1])
     return trials

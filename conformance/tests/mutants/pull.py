@@ -35,12 +35,12 @@ class TamperingPulls(Broker):
         return answer
 
     def pull(self, request: PullRequest, *, now: float) -> Pulled | Parked:
-        found = super().pull(self.pulling(request), now=now)
-        return found if isinstance(found, Parked) else self.pulled(found)
+        pulled = super().pull(self.pulling(request), now=now)
+        return pulled if isinstance(pulled, Parked) else self.pulled(pulled)
 
     def pull_classic(self, request: PullRequest, *, now: float, commit: int | None = None) -> Pulled | Parked:
-        found = super().pull_classic(self.pulling(request), now=now, commit=commit)
-        return found if isinstance(found, Parked) else self.pulled(found)
+        pulled = super().pull_classic(self.pulling(request), now=now, commit=commit)
+        return pulled if isinstance(pulled, Parked) else self.pulled(pulled)
 
     def take_outputs(self) -> tuple[Output, ...]:
         return tuple(
@@ -80,7 +80,7 @@ class PullsTake(Broker):
 
 
 class PullsSkip(TamperingPulls):
-    """The offset to go on at is one too high."""
+    """The next offset is one too high."""
 
     def pulled(self, answer: Pulled) -> Pulled:
         return replace(answer, next_offset=answer.next_offset + 1)
@@ -115,7 +115,7 @@ class TamperingCommits(Broker):
     def written(
         self, group: str, topic: str, queue_id: int, offset: int, now: float
     ) -> Iterable[tuple[str, int]]:
-        """The groups whose offset is written, each with the offset."""
+        """The groups to commit, each with the offset."""
         raise NotImplementedError
 
     def update_offset(self, group: str, topic: str, queue_id: int, offset: int, *, now: float) -> None:
@@ -152,7 +152,7 @@ class OffsetsShared(TamperingCommits):
 
 
 class NoOffsetIsZero(Broker):
-    """A group that wrote nothing down is told 0."""
+    """A group without committed offset gets 0."""
 
     def get_offset(self, group: str, topic: str, queue_id: int, *, now: float) -> int:
         try:
@@ -184,8 +184,8 @@ class QueriesAnswerOne(Broker):
         return 1
 
     def queue(self, topic: str, queue_id: int) -> QueueSnapshot | None:
-        found = super().queue(topic, queue_id)
-        return None if found is None else replace(found, max_offset=found.max_offset + 1)
+        snapshot = super().queue(topic, queue_id)
+        return None if snapshot is None else replace(snapshot, max_offset=snapshot.max_offset + 1)
 
 
 class ResetsMoveAll(Broker):

@@ -78,10 +78,10 @@ class FiltersLostOnRetry(Tampering):
         )
 
     def handed(self, request: ReceiveRequest, answer: Received) -> Received:
-        wanted = {tag.strip() for tag in request.filter.expression.split("||")}
+        tags = {tag.strip() for tag in request.filter.expression.split("||")}
         kept = []
         for delivery in answer.deliveries:
-            if "*" in wanted or delivery.attempt > 1 or delivery.message.content.tag in wanted:
+            if "*" in tags or delivery.attempt > 1 or delivery.message.content.tag in tags:
                 kept.append(delivery)
             else:
                 self.settle(request.client_id, request.group, delivery)
@@ -132,7 +132,7 @@ class RetryTopicShown(Tampering):
 
 
 class BatchesReversed(Tampering):
-    """Batches are handed out backwards."""
+    """Batches are delivered in reverse order."""
 
     def handed(self, request: ReceiveRequest, answer: Received) -> Received:
         return replace(answer, deliveries=answer.deliveries[::-1])
@@ -194,21 +194,21 @@ class ImpatientPolls(Broker):
     """A long poll that finds nothing is answered at once."""
 
     def receive(self, request: ReceiveRequest, *, now: float) -> Received | Parked:
-        found = super().receive(request, now=now)
-        if isinstance(found, Parked):
-            self.cancel_poll(found.poll_id, now=now)
+        received = super().receive(request, now=now)
+        if isinstance(received, Parked):
+            self.cancel_poll(received.poll_id, now=now)
             return EMPTY
-        return found
+        return received
 
 
 class SleepyPolls(Broker):
-    """A long poll is answered only when its time is over."""
+    """A long poll is completed only when its time has expired."""
 
     def receive(self, request: ReceiveRequest, *, now: float) -> Received | Parked:
-        found = super().receive(request, now=now)
-        if isinstance(found, Parked):
-            self._until = {**getattr(self, "_until", {}), found.poll_id: found.until}
-        return found
+        received = super().receive(request, now=now)
+        if isinstance(received, Parked):
+            self._until = {**getattr(self, "_until", {}), received.poll_id: received.until}
+        return received
 
     def take_outputs(self) -> tuple[Output, ...]:
         held: list[Output] = [*getattr(self, "_held", []), *super().take_outputs()]

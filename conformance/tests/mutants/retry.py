@@ -38,7 +38,7 @@ class _Policies(Broker):
 
 
 class FirstIntervalOnly(_Policies):
-    """Every retry is told the first interval."""
+    """Every retry waits for the first interval."""
 
     def policy(self, policy: RetryPolicy) -> RetryPolicy:
         return replace(policy, steps=policy.steps[:1])

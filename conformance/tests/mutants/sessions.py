@@ -54,7 +54,7 @@ class SettingsOnce(Broker):
 
 
 class ReconnectsForgetHandles(Broker):
-    """A client that presents itself anew cannot settle what it held."""
+    """A client that sends its settings again cannot settle its messages."""
 
     def settings(self, client_id: str, settings: ClientSettings, *, now: float) -> MergedSettings:
         if client_id in {client.client_id for client in self.clients()}:
@@ -68,8 +68,10 @@ class ReconnectsForgetHandles(Broker):
         spent: set[str] = getattr(self, "_spent", set())
         if any(entry.receipt_handle in spent for entry in request.entries):
             code = Code.INVALID_RECEIPT_HANDLE
-            told = (AckOutcome(each.message_id, each.receipt_handle, code, "") for each in request.entries)
-            return AckResult(code, tuple(told))
+            outcomes = (
+                AckOutcome(each.message_id, each.receipt_handle, code, "") for each in request.entries
+            )
+            return AckResult(code, tuple(outcomes))
         return super().ack(request, now=now)
 
 
@@ -105,7 +107,7 @@ class RoutesCreateTopics(Broker):
     """Asking for a route creates the topic."""
 
     def query_route(self, topic: str, *, now: float, client_id: str = "") -> tuple[RouteEntry, ...]:
-        if topic not in {known.config.name for known in self.topics()}:
+        if topic not in {topic_view.config.name for topic_view in self.topics()}:
             self.create_topic(TopicConfig(topic), now=now)
         return super().query_route(topic, now=now, client_id=client_id)
 

@@ -22,18 +22,20 @@ from conformance.tests.mutants.tampering import Tampering
 
 
 def _all_ok(request: AckRequest) -> AckResult:
-    told = (AckOutcome(entry.message_id, entry.receipt_handle, Code.OK, "OK") for entry in request.entries)
-    return AckResult(Code.OK, tuple(told))
+    outcomes = (
+        AckOutcome(entry.message_id, entry.receipt_handle, Code.OK, "OK") for entry in request.entries
+    )
+    return AckResult(Code.OK, tuple(outcomes))
 
 
 class SecondAckCounts(Broker):
     """A message is settled only by its second ack."""
 
     def ack(self, request: AckRequest, *, now: float) -> AckResult:
-        seen: set[str] = getattr(self, "_seen", set())
+        acked: set[str] = getattr(self, "_seen", set())
         handles = {entry.receipt_handle for entry in request.entries}
-        self._seen = seen | handles
-        return super().ack(request, now=now) if handles <= seen else _all_ok(request)
+        self._seen = acked | handles
+        return super().ack(request, now=now) if handles <= acked else _all_ok(request)
 
 
 class AnyHandleAcks(Tampering):
@@ -58,7 +60,7 @@ class FirstHandlesLapse(Tampering):
 
 
 class OnlyTheHolderSettles(Tampering):
-    """A message is settled by the client that received it alone, whoever has its handle."""
+    """A message is settled only by the client that received it, not by others with its handle."""
 
     def ack(self, request: AckRequest, *, now: float) -> AckResult:
         for entry in request.entries:
@@ -226,7 +228,7 @@ class ExpiredChangesOk(Broker):
 
 
 class RestartsReleaseLeases(Broker):
-    """A restart gives back at once what was in flight."""
+    """A restart redelivers in-flight messages at once."""
 
     def restart(self, *, now: float) -> None:
         held = tuple(lease.receipt_handle for lease in self.leases())

@@ -75,16 +75,16 @@ class Tampering(Broker):
         self, messages: tuple[OutgoingMessage, ...], *, now: float, client_id: str = "", new_queues: int = 0
     ) -> tuple[SendOutcome, ...]:
         """The same over remoting."""
-        given = tuple(map(self.stored, messages))
-        return super().send_classic(given, now=now, client_id=client_id, new_queues=new_queues)
+        changed = tuple(map(self.stored, messages))
+        return super().send_classic(changed, now=now, client_id=client_id, new_queues=new_queues)
 
     def receive(self, request: ReceiveRequest, *, now: float) -> Received | Parked:
         """Answer with what `handed` made of the answer."""
-        found = super().receive(self.asked(request), now=now)
-        if isinstance(found, Parked):
-            self._waiting[found.poll_id] = request
-            return found
-        return self.handed(request, found)
+        received = super().receive(self.asked(request), now=now)
+        if isinstance(received, Parked):
+            self._waiting[received.poll_id] = request
+            return received
+        return self.handed(request, received)
 
     def take_outputs(self) -> tuple[Output, ...]:
         """The same for polls that were parked."""

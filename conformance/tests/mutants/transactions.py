@@ -210,7 +210,7 @@ class ChecksGoOn(Checks):
 
 
 class BlankIdsUnknown(Broker):
-    """A blank transaction id is told as a bad request."""
+    """A blank transaction id is answered with BAD_REQUEST."""
 
     def end_transaction(self, request: EndTransactionRequest, *, now: float) -> None:
         if not request.transaction_id.strip():
@@ -232,8 +232,8 @@ class OnlyTheSenderDecides(_Ledger):
     """Only the client that sent a half message may end its transaction."""
 
     def end_transaction(self, request: EndTransactionRequest, *, now: float) -> None:
-        known = self.halves.get((request.topic, request.transaction_id))
-        if known is not None and known[1] != request.client_id:
+        half = self.halves.get((request.topic, request.transaction_id))
+        if half is not None and half[1] != request.client_id:
             raise Refusal(Code.FORBIDDEN, "The transaction belongs to another client.")
         super().end_transaction(request, now=now)
 

@@ -1,4 +1,4 @@
-"""Brokers that treat groups and topics that nobody made in a way of their own."""
+"""Brokers that break promises about unknown groups and topics."""
 
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ from conformance.tests.mutants.mutant import Mutant
 
 
 class StrangersAssignedNothing(Broker):
-    """Consumers of groups that nobody made are assigned no queue."""
+    """Consumers of unknown groups are assigned no queue."""
 
     def query_assignment(
         self, client_id: str, topic: str, group: str, *, now: float
     ) -> tuple[RouteEntry, ...]:
-        found = super().query_assignment(client_id, topic, group, now=now)
-        return found if self.has_group(group) else ()
+        assignment = super().query_assignment(client_id, topic, group, now=now)
+        return assignment if self.has_group(group) else ()
 
 
 class ReceivesMakeOrderedGroups(Broker):
@@ -61,7 +61,7 @@ class StrangersChangeLeases(Broker):
 
 
 class ForwardsOfNobodyLost(Broker):
-    """A forward in the name of a group that nobody made is answered OK, without effect."""
+    """A forward in the name of an unknown group is answered with OK, without effect."""
 
     def forward_to_dead_letter_queue(self, request: ForwardRequest, *, now: float) -> None:
         if self.has_group(request.group):
@@ -69,7 +69,7 @@ class ForwardsOfNobodyLost(Broker):
 
 
 class ClosedTakesSettings(Broker):
-    """Settings of groups that nobody made are taken, whether groups are created or not."""
+    """Settings of unknown groups are accepted, whether groups are created or not."""
 
     def settings(self, client_id: str, settings: ClientSettings, *, now: float) -> MergedSettings:
         if settings.subscription is not None and not self.has_group(settings.subscription.group):
@@ -91,7 +91,7 @@ class SettingsMakeTopics(Broker):
 
 
 class DeadLettersAlwaysThere(Broker):
-    """A receive from the dead letters of a group that nobody made is answered empty."""
+    """A receive from the dead letters of an unknown group is answered empty."""
 
     def receive(self, request: ReceiveRequest, *, now: float) -> Received | Parked:
         if request.topic.startswith("%DLQ%") and self.topic(request.topic) is None:
@@ -100,7 +100,7 @@ class DeadLettersAlwaysThere(Broker):
 
 
 class BeatsOfNobodyRefused(Broker):
-    """Heartbeats for groups that nobody made are refused as blank ones are."""
+    """Heartbeats of unknown groups are refused as blank ones are."""
 
     def heartbeat(self, client_id: str, group: str, *, now: float) -> None:
         if group and not self.has_group(group):

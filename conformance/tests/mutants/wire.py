@@ -21,7 +21,7 @@ def no_time_stamp(frames: list[pb.ReceiveMessageResponse]) -> Iterable[pb.Receiv
 
 
 def wrong_digest(frames: list[pb.ReceiveMessageResponse]) -> Iterable[pb.ReceiveMessageResponse]:
-    """Tell the digest of nothing with every body."""
+    """Send every body with the digest of an empty one."""
     for frame in frames:
         if frame.HasField("message"):
             frame.message.system_properties.body_digest.checksum = "D41D8CD98F00B204E9800998ECF8427E"
@@ -29,7 +29,7 @@ def wrong_digest(frames: list[pb.ReceiveMessageResponse]) -> Iterable[pb.Receive
 
 
 def everything_normal(frames: list[pb.ReceiveMessageResponse]) -> Iterable[pb.ReceiveMessageResponse]:
-    """Tell NORMAL as the type of every message."""
+    """Send every message with type NORMAL."""
     for frame in frames:
         if frame.HasField("message"):
             frame.message.system_properties.message_type = pb.MessageType.NORMAL

@@ -1,4 +1,4 @@
-"""The stand-in damages what it is told to, never makes an answer that could be believed, and changes nothing else."""
+"""The proxy damages the selected answers, never into a valid one, and changes nothing else."""
 
 from __future__ import annotations
 

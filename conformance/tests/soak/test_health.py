@@ -1,4 +1,4 @@
-"""A degraded phase is allowed when it was logged and is over in time; nothing else is."""
+"""A degraded phase is allowed if it was logged and ends in time; nothing else is."""
 
 from __future__ import annotations
 
@@ -118,7 +118,7 @@ def test_a_phase_longer_than_allowed_or_without_end_is_not_allowed(watch: Health
     assert not any(phase.is_allowed for phase in watch.phases)
 
 
-def test_a_background_task_that_failed_is_noted(watch: HealthWatch) -> None:
+def test_a_failed_background_task_is_reported(watch: HealthWatch) -> None:
     with listening(watch):
         logging.getLogger("aiorocketmq._aio.tasks").error(
             "background task %r failed", "push: receive", exc_info=ValueError("odd")
@@ -126,7 +126,7 @@ def test_a_background_task_that_failed_is_noted(watch: HealthWatch) -> None:
     assert watch.failed_tasks == ["background task 'push: receive' failed: ValueError('odd')"]
 
 
-def test_a_client_is_watched_until_it_leaves() -> None:
+def test_a_client_is_recorded_until_it_terminates() -> None:
     clients: dict[str, Watched] = {}
     guest = Client()
     with listed(clients, "guest", guest):

@@ -1,4 +1,4 @@
-"""The books of a soak can tell a loss and an unexplained repetition from a kept promise."""
+"""The ledger of a soak distinguishes losses and unexplained repetitions from kept promises."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def test_what_a_transaction_took_back_may_not_be_handled(ledger: Ledger) -> None
     assert ledger.balance().withdrawn == (("billing", "1"),)
 
 
-def test_work_that_never_succeeds_has_a_wait() -> None:
+def test_work_without_success_has_a_wait() -> None:
     now = 0.0
     ledger = Ledger({"orders": ("billing", "audit"), "unused": ("idle",)}, lambda: now)
     ledger.start_timing(["orders"])

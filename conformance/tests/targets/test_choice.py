@@ -17,7 +17,7 @@ from aiorocketmq_conformance.targets.choice import InvalidTargetError, choose
 from aiorocketmq_conformance.targets.declarations import DECLARATIONS
 from aiorocketmq_conformance.targets.fake import BundledFake
 from aiorocketmq_conformance.targets.interface import TargetUnavailableError
-from aiorocketmq_conformance.targets.remoting_admin import NoPreparation
+from aiorocketmq_conformance.targets.remoting_admin import NoAdmin
 from aiorocketmq_conformance.verdicts import NotApplicable
 from aiorocketmq_fake import FakeBroker
 
@@ -36,7 +36,7 @@ from sdk.tests.remoting.script import Server, answer
         ("[::1]:8081", AddressBroker, ""),
     ],
 )
-def test_a_target_is_known_by_its_form(spec: str, kind: type, deviations: str) -> None:
+def test_a_target_is_parsed_by_its_form(spec: str, kind: type, deviations: str) -> None:
     broker = choose(spec)
     assert type(broker) is kind
     assert broker.deviations == deviations
@@ -55,12 +55,12 @@ def test_a_target_is_known_by_its_form(spec: str, kind: type, deviations: str) -
         "a b:1",
     ],
 )
-def test_a_target_of_no_form_is_refused_with_what_may_stand_there(spec: str) -> None:
+def test_an_invalid_target_is_refused_with_the_allowed_forms(spec: str) -> None:
     with pytest.raises(InvalidTargetError, match=r"fake|apache"):
         choose(spec)
 
 
-def test_a_name_server_goes_with_an_address_only() -> None:
+def test_namesrv_applies_to_an_address_only() -> None:
     with pytest.raises(InvalidTargetError, match="--namesrv"):
         choose("fake", namesrv="localhost:9876")
     assert "@topic" in choose("localhost:8081", namesrv="localhost:9876").declaration.capabilities
@@ -74,7 +74,7 @@ def test_a_broker_in_the_place_of_a_name_server_serves_no_classic_clients() -> N
     assert "@topic" in choose("h:1", namesrv="broker://h:2").declaration.capabilities
 
 
-async def test_topics_are_made_by_a_broker_without_a_name_server(make_case: Callable[..., Case]) -> None:
+async def test_topics_are_created_by_a_broker_without_a_name_server(make_case: Callable[..., Case]) -> None:
     async def nothing(target: Target) -> None: ...
 
     async with FakeBroker(remoting_port=0) as fake:
@@ -86,12 +86,12 @@ async def test_topics_are_made_by_a_broker_without_a_name_server(make_case: Call
             assert group in {each.name for each in fake.groups()}
 
 
-async def test_a_broker_given_as_name_server_is_answered_with_what_to_write() -> None:
+async def test_a_broker_as_name_server_is_an_error_with_a_remedy() -> None:
     broker = Server(lambda frame: answer(frame, 3, remark="request type 106 not supported"))
     listening = await asyncio.start_server(broker.serve, "127.0.0.1", 0)
     host, port = listening.sockets[0].getsockname()
     async with listening, FakeBroker() as fake:
-        with pytest.raises(TargetUnavailableError, match=f"give --namesrv broker://{host}:{port}$"):
+        with pytest.raises(TargetUnavailableError, match=f"pass --namesrv broker://{host}:{port}$"):
             async with choose(fake.endpoint, namesrv=f"{host}:{port}"):
                 raise AssertionError("entered")
 
@@ -102,12 +102,12 @@ def test_a_name_server_that_is_no_address_is_refused(namesrv: str) -> None:
         choose("h:1", namesrv=namesrv)
 
 
-def test_topics_are_made_in_one_way_only() -> None:
-    with pytest.raises(InvalidTargetError, match="not both"):
+def test_ways_to_create_topics_exclude_each_other() -> None:
+    with pytest.raises(InvalidTargetError, match="exclude each other"):
         choose("localhost:8081", namesrv="localhost:9876", control="localhost:8082")
 
 
-async def test_a_fake_elsewhere_is_prepared_over_its_control_service(make_case: Callable[..., Case]) -> None:
+async def test_a_remote_fake_is_prepared_through_its_control_service(make_case: Callable[..., Case]) -> None:
     async def nothing(target: Target) -> None: ...
 
     async with (
@@ -121,31 +121,31 @@ async def test_a_fake_elsewhere_is_prepared_over_its_control_service(make_case: 
         await target.create_group(group)
         assert topic in {each.name for each in fake.topics()}
         assert group in {each.name for each in fake.groups()}
-        await target.delete_topic(topic)
-        await target.delete_group(group)
+        await target.admin.delete_topic(topic)
+        await target.admin.delete_group(group)
         assert fake.groups() == ()
 
 
-async def test_a_control_service_that_is_none_is_told() -> None:
+async def test_an_endpoint_without_control_service_is_an_error() -> None:
     async with FakeBroker() as fake:
         with pytest.raises(TargetUnavailableError, match=r"127\.0\.0\.1"):
             async with choose(fake.endpoint, control="127.0.0.1:1"):
                 raise AssertionError("entered")
 
 
-def test_what_is_declared_must_be_known() -> None:
+def test_an_unknown_declaration_is_refused() -> None:
     assert choose("localhost:8081", declared="documented").declaration.product == "RocketMQ 5"
-    with pytest.raises(InvalidTargetError, match="nothing is declared under 'x'"):
+    with pytest.raises(InvalidTargetError, match=r"--declared must be one of .*, got 'x'"):
         choose("localhost:8081", declared="x")
 
 
-async def test_a_dead_port_is_told_before_any_case_runs() -> None:
+async def test_a_dead_port_is_an_error_before_any_case_runs() -> None:
     with pytest.raises(TargetUnavailableError, match=r"no RocketMQ 5 proxy answers at 127\.0\.0\.1:1 "):
         async with choose("127.0.0.1:1"):
             raise AssertionError("entered")
 
 
-async def test_a_proxy_that_is_too_busy_to_answer_is_told_like_a_dead_one(
+async def test_a_proxy_that_does_not_answer_is_reported_like_a_dead_one(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(readiness, "DEADLINE", 0.05)
@@ -156,8 +156,8 @@ async def test_a_proxy_that_is_too_busy_to_answer_is_told_like_a_dead_one(
                 raise AssertionError("entered")
 
 
-async def test_without_a_name_server_topics_cannot_be_made() -> None:
-    target = Target("h:1", DECLARATIONS["documented"], RealClock(), NoPreparation())
+async def test_without_a_name_server_topics_cannot_be_created() -> None:
+    target = Target("h:1", DECLARATIONS["documented"], RealClock(), NoAdmin())
     with pytest.raises(NotApplicable, match="--namesrv"):
         await target.create_topic()
     with pytest.raises(NotApplicable, match="--namesrv"):
@@ -175,17 +175,17 @@ async def fake() -> AsyncIterator[Target]:
 
 async def test_time_on_the_fake_passes_without_waiting(fake: Target) -> None:
     before = fake.clock.now()
-    await fake.pass_time(7200)
+    await fake.clock.sleep(7200)
     assert fake.clock.now() - before == pytest.approx(7200, abs=1)
 
 
-async def test_topics_and_groups_of_the_fake_are_made_replaced_and_deleted(fake: Target) -> None:
+async def test_topics_and_groups_of_the_fake_are_created_replaced_and_deleted(fake: Target) -> None:
     topic = await fake.create_topic(type="FIFO", queues=2)
     assert await fake.create_topic(topic, queues=8, permission="r") == topic
     group = await fake.create_group(ordered=True)
     assert await fake.create_group(group, max_attempts=3) == group
-    await fake.delete_topic(topic)
-    await fake.delete_group(group)
+    await fake.admin.delete_topic(topic)
+    await fake.admin.delete_group(group)
 
 
 def _target() -> Target:
@@ -193,7 +193,7 @@ def _target() -> Target:
         "h:1",
         Declaration("x", "1", frozenset({"dlq"}), {"a": 2, "order.grain": "queue"}),
         RealClock(),
-        NoPreparation(),
+        NoAdmin(),
     )
 
 

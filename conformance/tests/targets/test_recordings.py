@@ -67,7 +67,7 @@ def of(events: list[Event], kind: type[Event]) -> list[Event]:
     return [event for event in events if type(event) is kind]
 
 
-async def test_a_message_is_told_from_its_send_to_its_ack(client: ProbeClient, events: list[Event]) -> None:
+async def test_a_message_is_recorded_from_send_to_ack(client: ProbeClient, events: list[Event]) -> None:
     await client.send(requests.message("orders", "1"))
     (delivery,) = (await client.receive("orders", "billing")).deliveries
     await client.ack("orders", "billing", delivery)
@@ -85,7 +85,9 @@ async def test_a_message_is_told_from_its_send_to_its_ack(client: ProbeClient, e
     assert (seen.message.message_id, seen.message.body, seen.client.group) == (delivery.id, b"1", "billing")
 
 
-async def test_a_changed_lease_goes_on_under_its_new_handle(client: ProbeClient, events: list[Event]) -> None:
+async def test_a_changed_lease_continues_with_its_new_handle(
+    client: ProbeClient, events: list[Event]
+) -> None:
     await client.send(requests.message("orders", "1"))
     (delivery,) = (await client.receive("orders", "billing")).deliveries
     reply = await client.change_invisible(delivery, 30.0)
@@ -112,21 +114,19 @@ async def test_a_refused_send_failed_and_an_unanswered_one_is_unknown(
     ]
 
 
-async def test_a_handle_that_nobody_received_is_no_fact(client: ProbeClient, events: list[Event]) -> None:
+async def test_an_unknown_handle_is_not_recorded(client: ProbeClient, events: list[Event]) -> None:
     await client.ack("orders", "billing", ("id", "no handle"))
     assert not of(events, AckEvent)
 
 
-async def test_an_ack_in_the_name_of_another_topic_is_no_fact(
-    client: ProbeClient, events: list[Event]
-) -> None:
+async def test_an_ack_with_another_topic_is_not_recorded(client: ProbeClient, events: list[Event]) -> None:
     await client.send(requests.message("orders", "1"))
     (delivery,) = (await client.receive("orders", "billing")).deliveries
     await client.ack("others", "billing", delivery)
     assert not of(events, AckEvent)
 
 
-async def test_what_ordered_groups_lock_is_told_with_their_settings(broker: FakeBroker) -> None:
+async def test_settings_record_what_ordered_groups_lock(broker: FakeBroker) -> None:
     clock = RealClock()
     events: list[Event] = []
     clock.traffic.call_recorder = CallRecorder(events.append, "group")
@@ -138,24 +138,24 @@ async def test_what_ordered_groups_lock_is_told_with_their_settings(broker: Fake
     assert told.order_grain == "message_group"
 
 
-async def test_a_filter_that_is_none_is_told_as_unknown(client: ProbeClient, events: list[Event]) -> None:
+async def test_an_invalid_filter_is_recorded_as_unknown(client: ProbeClient, events: list[Event]) -> None:
     await client.send(requests.message("orders", "1"))
     await client.receive("orders", "billing", expression="||")
     await client.receive("orders", "billing")
-    (seen,) = of(events, DeliverEvent)
-    assert isinstance(seen, DeliverEvent)
-    assert seen.filter == Tags("*")
+    (delivery,) = of(events, DeliverEvent)
+    assert isinstance(delivery, DeliverEvent)
+    assert delivery.filter == Tags("*")
     assert [event.phase for event in of(events, ReceiveEvent)][1] is not Phase.OK
 
 
-async def test_a_client_that_says_good_bye_has_stopped(client: ProbeClient, events: list[Event]) -> None:
+async def test_a_terminated_client_has_stopped(client: ProbeClient, events: list[Event]) -> None:
     await client.terminate("billing")
     (_, stopped) = of(events, ClientEvent)
     assert isinstance(stopped, ClientEvent)
     assert not stopped.running
 
 
-def test_cases_whose_causes_clients_do_not_see_are_left_out() -> None:
+def test_cases_with_causes_unobserved_by_clients_are_left_out() -> None:
     assert "administrator" in left_out(case("@reset"))
     assert left_out(case("@topic", "dlq")) == ""
     assert "administrator" in left_out(load()["retry.limit-lowered"])
@@ -170,7 +170,7 @@ async def test_what_a_case_does_to_a_server_is_recorded(tmp_path: Path) -> None:
     assert faults == [[("kind", "crash"), ("state", state)] for state in ("start", "stop")]
 
 
-async def test_what_is_not_recorded_may_be_disturbed(tmp_path: Path) -> None:
+async def test_faults_without_a_recording_are_allowed(tmp_path: Path) -> None:
     async with Recordings(tmp_path).of(case("@process", "@reset"), RealClock()) as record_fault:
         with record_fault("crash"):
             assert rows_in(tmp_path) == []
@@ -196,16 +196,16 @@ async def test_a_recorded_run_of_a_server_names_its_cases(tmp_path: Path) -> Non
     assert {"send", "receive", "deliver", "ack", "config", "client.start"} <= {row["kind"] for row in rows}
 
 
-async def test_without_a_folder_nothing_is_told() -> None:
+async def test_without_a_folder_nothing_is_recorded() -> None:
     clock = RealClock()
     async with Recordings(None).of(case(), clock):
         assert clock.traffic.call_recorder is None
 
 
-def test_recording_without_pyarrow_says_what_to_install(
+def test_recording_without_pyarrow_names_what_to_install(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    found: Callable[[str], None] = lambda name: None  # noqa: E731  one line says it
-    monkeypatch.setattr("aiorocketmq_conformance.targets.choice.find_spec", found)
+    find: Callable[[str], None] = lambda name: None  # noqa: E731  one line says it
+    monkeypatch.setattr("aiorocketmq_conformance.targets.choice.find_spec", find)
     with pytest.raises(ValueError, match="pip install"):
         choose("apache:5.5.0", record=tmp_path)

@@ -33,24 +33,24 @@ async def case(shared: SharedRestart, *, turns: int, restarts: int = 1) -> None:
             await shared.restart()
 
 
-async def test_the_broker_is_restarted_once_when_all_stand_there(server: Server) -> None:
+async def test_the_broker_is_restarted_once_when_all_wait(server: Server) -> None:
     shared = SharedRestart(server.restart)
     await asyncio.gather(*(case(shared, turns=turns) for turns in (1, 50, 3)))
     assert server.restarts == 1
 
 
-async def test_nobody_waits_for_one_that_ended_without_a_restart(server: Server) -> None:
+async def test_a_case_that_ended_without_a_restart_is_not_waited_for(server: Server) -> None:
     shared = SharedRestart(server.restart)
     await asyncio.gather(case(shared, turns=1), case(shared, turns=50, restarts=0))
     assert server.restarts == 1
 
 
-async def test_one_alone_is_served_at_once_and_as_often_as_it_wants(server: Server) -> None:
+async def test_a_single_case_is_served_at_once_every_time(server: Server) -> None:
     await case(SharedRestart(server.restart), turns=0, restarts=3)
     assert server.restarts == 3
 
 
-async def test_nobody_waits_for_one_that_was_cancelled_while_waiting(server: Server) -> None:
+async def test_a_case_that_was_cancelled_is_not_waited_for(server: Server) -> None:
     shared = SharedRestart(server.restart)
     other = asyncio.ensure_future(case(shared, turns=50))
     cancelled = asyncio.ensure_future(case(shared, turns=0))
@@ -62,7 +62,7 @@ async def test_nobody_waits_for_one_that_was_cancelled_while_waiting(server: Ser
     assert server.restarts == 1
 
 
-async def test_everybody_hears_of_a_restart_that_fails() -> None:
+async def test_all_waiters_get_the_error_of_a_failed_restart() -> None:
     shared = SharedRestart(Server(OSError("gone")).restart)
     ends = await asyncio.gather(case(shared, turns=1), case(shared, turns=5), return_exceptions=True)
     assert [str(end) for end in ends] == ["gone", "gone"]

@@ -280,7 +280,7 @@ async def topic_recreated(fixture: Fixture) -> None:
     reader = await over_remoting(fixture)
     await reader.send(5)
     await reader.commit(3)
-    await fixture.target.delete_topic(reader.topic)
+    await fixture.target.admin.delete_topic(reader.topic)
     await fixture.target.create_topic(reader.topic, queues=1)
     again = await over_remoting(fixture, topic=reader.topic, group=reader.group)
     await again.send(1)

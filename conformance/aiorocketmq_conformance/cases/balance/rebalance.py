@@ -291,7 +291,7 @@ async def topic_recreated(fixture: Fixture) -> None:
     consumer = await fixture.consumer(await fixture.topic(1))
     await fixture.send(consumer.topic, "old0", "old1", "old2")
     await consumer.take(1, batch=1)
-    await fixture.target.delete_topic(consumer.topic)
+    await fixture.target.admin.delete_topic(consumer.topic)
     await fixture.target.create_topic(consumer.topic, queues=1)
     (fresh,) = await fixture.send(consumer.topic, "fresh")
     deliveries = await consumer.receive_for(2 * PROMPT, settle=True)

@@ -55,8 +55,7 @@ def documented(
 
 async def _leased(fixture: Fixture, *, ordered: bool = False, **fields: object) -> tuple[Consumer, Delivery]:
     """A consumer of a fresh topic, and the one message there, which it has received."""
-    topic = await fixture.topic(1, type="FIFO" if ordered else "NORMAL")
-    consumer = await fixture.consumer(topic, ordered=ordered)
+    topic, consumer = await fixture.subscribed(1, type="FIFO" if ordered else "NORMAL", ordered=ordered)
     await fixture.send(topic, "m", **({"group": "g"} if ordered else {}), **fields)
     return consumer, await consumer.one()
 
@@ -77,16 +76,14 @@ def _entry(reply: pb.AckMessageResponse) -> str:
 @documented("malformed-handle", "INVALID_RECEIPT_HANDLE", rules=("R6.2",))
 async def malformed_handle(fixture: Fixture) -> str:
     """An acknowledgement with a handle that is none is INVALID_RECEIPT_HANDLE."""
-    topic = await fixture.topic(1)
-    consumer = await fixture.consumer(topic)
+    topic, consumer = await fixture.subscribed(1)
     return _entry(await consumer.client.ack(topic, consumer.group, (requests.message_id(), "no handle")))
 
 
 @documented("ack-without-entries", "BAD_REQUEST", rules=("R6.6",))
 async def ack_without_entries(fixture: Fixture) -> str:
     """An acknowledgement without entries is BAD_REQUEST."""
-    topic = await fixture.topic(1)
-    consumer = await fixture.consumer(topic)
+    topic, consumer = await fixture.subscribed(1)
     return code_of(await consumer.client.ack(topic, consumer.group))
 
 
@@ -144,8 +141,7 @@ async def empty_receive(fixture: Fixture) -> str:
 @documented("receive-without-deadline", "OK", rules=("5.1 row 2",))
 async def receive_without_deadline(fixture: Fixture) -> str:
     """A receive without a gRPC deadline is served."""
-    topic = await fixture.topic(1)
-    consumer = await fixture.consumer(topic)
+    topic, consumer = await fixture.subscribed(1)
     await fixture.backlog(topic, "m")
     request = pb.ReceiveMessageRequest(
         group=requests.resource(consumer.group),
@@ -205,13 +201,12 @@ async def poll_beside_a_tag_of_equal_hash(fixture: Fixture) -> str:
 @documented("poll-beside-a-reset", "ends", rules=("R10.6",), needs=("@reset",))
 async def poll_beside_a_reset(fixture: Fixture) -> str:
     """A parked poll ends when its group's offset is reset to where messages are."""
-    topic = await fixture.topic(1)
-    consumer = await fixture.consumer(topic)
+    topic, consumer = await fixture.subscribed(1)
     before = fixture.clock.wall()
     await fixture.send(topic, "m")
     await consumer.take(1)
     return await _poll_ends(
-        fixture, consumer, fixture.target.reset_offset(consumer.group, topic, before - 1.0)
+        fixture, consumer, fixture.target.admin.reset_offset(consumer.group, topic, before - 1.0)
     )
 
 
@@ -295,8 +290,7 @@ async def transaction_id_of_a_normal_message(fixture: Fixture) -> str:
 @documented("offset-of-a-redelivery", "the first copy's", rules=("R7.1",))
 async def offset_of_a_redelivery(fixture: Fixture) -> str:
     """A redelivery shows the offset of the first delivery."""
-    topic = await fixture.topic(1)
-    consumer = await fixture.consumer(topic)
+    topic, consumer = await fixture.subscribed(1)
     first, second = await fixture.send(topic, "first", "second")
     deliveries = await consumer.take(2, settle=False, invisible=10.0)
     await consumer.ack(*(one for one in deliveries if one.id == first.id))
@@ -320,8 +314,7 @@ async def dead_letter_type(fixture: Fixture) -> str:
 @documented("sql-over-server-properties", "not matched", rules=("5.6",), needs=("filter.sql",))
 async def sql_over_server_properties(fixture: Fixture) -> str:
     """SQL expressions see only properties of the sender."""
-    topic = await fixture.topic(1)
-    consumer = await fixture.consumer(topic)
+    topic, consumer = await fixture.subscribed(1)
     await fixture.backlog(topic, "m")
     expression = pb.FilterExpression(type=pb.FilterType.SQL, expression="CLUSTER IS NOT NULL")
     answer = await consumer.receive(poll=SHORT_POLL, invisible=LEASE, expression=expression)
@@ -422,12 +415,11 @@ async def batch_of_message_groups(fixture: Fixture) -> str:
 @documented("reset-of-leased-messages", "once", rules=("R10.6",), needs=("@reset",))
 async def reset_of_leased_messages(fixture: Fixture) -> str:
     """A message in flight is redelivered once after a reset to before it."""
-    topic = await fixture.topic(1)
-    consumer = await fixture.consumer(topic)
+    topic, consumer = await fixture.subscribed(1)
     before = fixture.clock.wall()
     await fixture.send(topic, "m")
     await consumer.one(invisible=10.0)
-    await fixture.target.reset_offset(consumer.group, topic, before - 1.0)
+    await fixture.target.admin.reset_offset(consumer.group, topic, before - 1.0)
     await consumer.take(1, within=2 * PROMPT)
     return "twice" if await consumer.receive_for(20.0, settle=True) else "once"
 
@@ -435,8 +427,7 @@ async def reset_of_leased_messages(fixture: Fixture) -> str:
 @documented("attempts-of-an-ordered-batch", "2 1", rules=("R8.13",), needs=("type.fifo",))
 async def attempts_of_an_ordered_batch(fixture: Fixture) -> str:
     """Each message of an ordered batch shows its own attempt."""
-    topic = await fixture.topic(1, type="FIFO")
-    consumer = await fixture.consumer(topic, ordered=True)
+    topic, consumer = await fixture.subscribed(1, type="FIFO", ordered=True)
     await fixture.send(topic, "a", "b", group="g")
     await consumer.one(invisible=10.0)
     await fixture.clock.sleep(12.0)
@@ -447,8 +438,7 @@ async def attempts_of_an_ordered_batch(fixture: Fixture) -> str:
 @documented("sql-with-words-behind", "refused", rules=("5.6",), needs=("filter.sql",))
 async def sql_with_words_behind(fixture: Fixture) -> str:
     """An SQL expression with words behind its end is refused."""
-    topic = await fixture.topic(1)
-    consumer = await fixture.consumer(topic)
+    topic, consumer = await fixture.subscribed(1)
     await fixture.backlog(topic, "m", properties={"a": "x"})
     expression = pb.FilterExpression(type=pb.FilterType.SQL, expression="a = 'x' 'y'")
     answer = await consumer.receive(poll=SHORT_POLL, invisible=LEASE, expression=expression)

@@ -86,7 +86,7 @@ async def open_lite(fixture: Fixture, *, quota: int = 0, exclusive: bool = False
     """Return a fresh parent topic and a fresh group that is bound to it."""
     topic = await fixture.topic(1, type="LITE")
     return LiteFixture(
-        fixture, topic, await fixture.target.create_lite_group(topic, quota=quota, exclusive=exclusive)
+        fixture, topic, await fixture.group(lite_topic=topic, lite_quota=quota, lite_exclusive=exclusive)
     )
 
 

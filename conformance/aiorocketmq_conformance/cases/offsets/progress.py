@@ -118,7 +118,7 @@ async def reset_back_time(fixture: Fixture) -> None:
     before = fixture.clock.wall()
     sent = await fixture.send(topic, *_bodies(10))
     await consumer.take(10)
-    await fixture.target.reset_offset(consumer.group, topic, before - 1.0)
+    await fixture.target.admin.reset_offset(consumer.group, topic, before - 1.0)
     once_each(sent, await consumer.take(10, within=2 * PROMPT))
 
 
@@ -128,7 +128,7 @@ async def reset_forward(fixture: Fixture) -> None:
     topic, consumer = await fixture.subscribed(1)
     await fixture.send_all(topic, _bodies(30))
     await fixture.clock.sleep(GAP)
-    await fixture.target.reset_offset(consumer.group, topic, fixture.clock.wall())
+    await fixture.target.admin.reset_offset(consumer.group, topic, fixture.clock.wall())
     assert await fixture.sentinel(consumer) == []
 
 
@@ -137,7 +137,7 @@ async def reset_middle(fixture: Fixture) -> None:
     """A group that is reset to a time between two bursts receives the second one, give or take one message."""
     topic, consumer = await fixture.subscribed(1)
     _, middle, second = await _bursts(fixture, topic, 10, 10)
-    await fixture.target.reset_offset(consumer.group, topic, middle)
+    await fixture.target.admin.reset_offset(consumer.group, topic, middle)
     deliveries = await fixture.sentinel(consumer)
     expected, got = {one.id for one in second}, {one.id for one in deliveries}
     assert len(expected ^ got) <= 1, f"{len(got)} messages, {len(expected & got)} of the second burst"
@@ -149,7 +149,7 @@ async def reset_inflight_ack(fixture: Fixture) -> None:
     topic, consumer = await fixture.subscribed(1)
     _, middle, second = await _bursts(fixture, topic, 4, 6)
     held = await consumer.take(10, settle=False)
-    await fixture.target.reset_offset(consumer.group, topic, middle)
+    await fixture.target.admin.reset_offset(consumer.group, topic, middle)
     # Servers may accept or refuse these (consumption 7).
     await consumer.client.ack(topic, consumer.group, *held)
     deliveries = await consumer.take(6, within=2 * PROMPT)
@@ -178,7 +178,7 @@ async def reset_ordered(fixture: Fixture) -> None:
     await fixture.clock.sleep(GAP / 2)
     await _grouped(fixture, topic, 8, "second")
     await consumer.take(1, invisible=60.0, settle=False)
-    await fixture.target.reset_offset(consumer.group, topic, middle)
+    await fixture.target.admin.reset_offset(consumer.group, topic, middle)
     deliveries = await consumer.take(8, within=2 * PROMPT)
     assert [one.text for one in deliveries] == _bodies(8, "second")
 
@@ -190,7 +190,7 @@ async def reset_future_ordered(fixture: Fixture) -> None:
     topic, consumer = await _ordered(fixture)
     await _grouped(fixture, topic, 10, "old")
     await consumer.take(1, invisible=60.0, settle=False)
-    await fixture.target.reset_offset(consumer.group, topic, "end")
+    await fixture.target.admin.reset_offset(consumer.group, topic, "end")
     assert await fixture.sentinel(consumer, sentinel={"group": "g"}) == []
 
 
@@ -200,7 +200,7 @@ async def reset_repeat(fixture: Fixture) -> None:
     topic, consumer = await fixture.subscribed(1)
     _, middle, second = await _bursts(fixture, topic, 5, 5)
     for place in ("end", "beginning", middle):
-        await fixture.target.reset_offset(consumer.group, topic, place)
+        await fixture.target.admin.reset_offset(consumer.group, topic, place)
     deliveries = await fixture.sentinel(consumer)
     assert len({one.id for one in second} ^ {one.id for one in deliveries}) <= 1, (
         f"{len(deliveries)} messages, not 5"
@@ -216,7 +216,7 @@ async def reset_one_group(fixture: Fixture) -> None:
     sent = await fixture.send(topic, *_bodies(10))
     for consumer in (moved, other):
         await consumer.take(10)
-    await fixture.target.reset_offset(moved.group, topic, "beginning")
+    await fixture.target.admin.reset_offset(moved.group, topic, "beginning")
     once_each(sent, await moved.take(10, within=2 * PROMPT))
     await fixture.expect_nothing(other, SHORT_POLL)
 
@@ -227,7 +227,7 @@ async def reset_not_retry(fixture: Fixture) -> None:
     topic, consumer = await fixture.subscribed(1)
     await fixture.send(topic, "waits")
     first = await consumer.one(invisible=10.0)
-    await fixture.target.reset_offset(consumer.group, topic, "end")
+    await fixture.target.admin.reset_offset(consumer.group, topic, "end")
     deliveries = await fixture.deliveries_within(consumer, 10.0 + QUIET_WINDOW)
     fixture.note("delivered", first.id in {one.id for one in deliveries})
 
@@ -241,7 +241,7 @@ async def lag_zero(fixture: Fixture) -> None:
     topic, consumer = await fixture.subscribed()
     await fixture.send_all(topic, _bodies(10))
     await consumer.take(10)
-    assert await fixture.target.lag(consumer.group, topic) == (0, 0)
+    assert await fixture.target.admin.lag(consumer.group, topic) == (0, 0)
 
 
 @case("offset.lag-counts", rules=("R10.4",), level=SHOULD, needs=("@lag",))
@@ -250,7 +250,7 @@ async def lag_counts(fixture: Fixture) -> None:
     topic, consumer = await fixture.subscribed(1)
     await fixture.send_all(topic, _bodies(10))
     held: list[Delivery] = await consumer.take(3, batch=3, settle=False)
-    assert await fixture.target.lag(consumer.group, topic) == (7, 3)
+    assert await fixture.target.admin.lag(consumer.group, topic) == (7, 3)
     await consumer.ack(*held)
 
 

@@ -55,7 +55,7 @@ async def reset_one_group(fixture: Fixture) -> None:
     await moved.send(7)
     for reader in (moved, other):
         await reader.commit(5)
-    await fixture.target.reset_offset(moved.group, moved.topic, "beginning")
+    await fixture.target.admin.reset_offset(moved.group, moved.topic, "beginning")
     assert (await moved.committed(), await other.committed()) == (0, 5)
 
 
@@ -203,7 +203,7 @@ async def _bursts(fixture: Fixture) -> tuple[RemotingReader, float]:
 async def reset_back_time(fixture: Fixture) -> None:
     """A group that is reset to a time before all messages continues at the first one."""
     reader, middle = await _bursts(fixture)
-    await fixture.target.reset_offset(reader.group, reader.topic, middle - 3600.0)
+    await fixture.target.admin.reset_offset(reader.group, reader.topic, middle - 3600.0)
     assert await reader.committed() == 0
 
 
@@ -212,7 +212,7 @@ async def reset_forward(fixture: Fixture) -> None:
     """A group that is reset to the end continues after all messages."""
     reader, _ = await _bursts(fixture)
     await reader.commit(3)
-    await fixture.target.reset_offset(reader.group, reader.topic, "end")
+    await fixture.target.admin.reset_offset(reader.group, reader.topic, "end")
     assert await reader.committed() == 10
 
 
@@ -220,7 +220,7 @@ async def reset_forward(fixture: Fixture) -> None:
 async def reset_middle(fixture: Fixture) -> None:
     """A group that is reset to a time between two bursts continues at the second one, give or take one message."""
     reader, middle = await _bursts(fixture)
-    await fixture.target.reset_offset(reader.group, reader.topic, middle)
+    await fixture.target.admin.reset_offset(reader.group, reader.topic, middle)
     assert await reader.committed() in {4, 5, 6}
 
 
@@ -229,7 +229,7 @@ async def reset_repeat(fixture: Fixture) -> None:
     """Of three resets in a row the last one counts."""
     reader, middle = await _bursts(fixture)
     for place in ("end", "beginning", middle):
-        await fixture.target.reset_offset(reader.group, reader.topic, place)
+        await fixture.target.admin.reset_offset(reader.group, reader.topic, place)
     assert await reader.committed() in {4, 5, 6}
 
 

@@ -27,7 +27,7 @@ async def acked_stays(fixture: Fixture) -> None:
     sent = await fixture.send_all(topic, [f"m{n}" for n in range(10)])
     once_each(sent, await first.take(10))
     second = await fixture.consumer(topic, prime=False)
-    await fixture.target.reset_offset(second.group, topic, "beginning")
+    await fixture.target.admin.reset_offset(second.group, topic, "beginning")
     once_each(sent, await second.take(10, within=2 * PROMPT))
 
 
@@ -35,14 +35,14 @@ async def acked_stays(fixture: Fixture) -> None:
 async def expires(fixture: Fixture) -> None:
     """Messages older than the retention are deleted for every group, also for one that starts at the beginning."""
     topic, consumer = await fixture.subscribed(1)
-    await fixture.target.set_retention(RETENTION)
+    await fixture.target.admin.set_retention(RETENTION)
     await fixture.send_all(topic, [f"m{n}" for n in range(10)])
     await consumer.take(10)
     await fixture.clock.sleep(OLD)
-    await fixture.target.delete_expired()
+    await fixture.target.admin.delete_expired()
     other = await fixture.consumer(topic, prime=False)
     for reader in (consumer, other):
-        await fixture.target.reset_offset(reader.group, topic, "beginning")
+        await fixture.target.admin.reset_offset(reader.group, topic, "beginning")
         # The second reader receives the first one's sentinel.
         assert {one.text for one in await fixture.sentinel(reader)} <= {"sentinel"}
 
@@ -51,10 +51,10 @@ async def expires(fixture: Fixture) -> None:
 async def before_expiry(fixture: Fixture) -> None:
     """Messages younger than the retention are kept, also when the broker cleans up."""
     topic, consumer = await fixture.subscribed(1)
-    await fixture.target.set_retention(RETENTION)
+    await fixture.target.admin.set_retention(RETENTION)
     sent = await fixture.send_all(topic, [f"m{n}" for n in range(10)])
     await fixture.clock.sleep(0.9 * RETENTION)
-    await fixture.target.delete_expired()
+    await fixture.target.admin.delete_expired()
     once_each(sent, await consumer.take(10))
 
 
@@ -62,11 +62,11 @@ async def before_expiry(fixture: Fixture) -> None:
 async def inflight_over_expiry(fixture: Fixture) -> None:
     """A message deleted while in flight can be acked, and is not redelivered if it is not."""
     topic, consumer = await fixture.subscribed(1)
-    await fixture.target.set_retention(RETENTION)
+    await fixture.target.admin.set_retention(RETENTION)
     await fixture.send(topic, "acked", "dropped")
     acked, _ = await consumer.take(2, invisible=OLD + 10.0, settle=False)
     await fixture.clock.sleep(OLD)
-    await fixture.target.delete_expired()
+    await fixture.target.admin.delete_expired()
     await consumer.ack(acked)
     await fixture.expect_nothing(consumer, 10.0 + QUIET_WINDOW, "delivered after it was deleted")
 
@@ -75,10 +75,10 @@ async def inflight_over_expiry(fixture: Fixture) -> None:
 async def unconsumed_deleted(fixture: Fixture) -> None:
     """Messages are deleted although no group has received them."""
     topic, consumer = await fixture.subscribed(1)
-    await fixture.target.set_retention(RETENTION)
+    await fixture.target.admin.set_retention(RETENTION)
     await fixture.send_all(topic, [f"m{n}" for n in range(10)])
     await fixture.clock.sleep(OLD)
-    await fixture.target.delete_expired()
+    await fixture.target.admin.delete_expired()
     assert await fixture.sentinel(consumer) == []
 
 
@@ -86,11 +86,11 @@ async def unconsumed_deleted(fixture: Fixture) -> None:
 async def progress_behind_min(fixture: Fixture) -> None:
     """A group whose progress was deleted continues at the first message left, without an error."""
     topic, consumer = await fixture.subscribed(1)
-    await fixture.target.set_retention(RETENTION)
+    await fixture.target.admin.set_retention(RETENTION)
     await fixture.send(topic, *(f"old{n}" for n in range(10)))
     await consumer.take(2, batch=2)
     await fixture.clock.sleep(OLD)
-    await fixture.target.delete_expired()
+    await fixture.target.admin.delete_expired()
     fresh = await fixture.send(topic, "new0", "new1", "new2")
     once_each(fresh, await consumer.take(3))
 
@@ -141,10 +141,10 @@ async def expires_over_remoting(fixture: Fixture) -> None:
 async def before_expiry_over_remoting(fixture: Fixture) -> None:
     """Messages younger than the retention are kept, also when the broker cleans up."""
     reader = await over_remoting(fixture)
-    await fixture.target.set_retention(RETENTION)
+    await fixture.target.admin.set_retention(RETENTION)
     sent = await reader.send(10)
     await fixture.clock.sleep(0.9 * RETENTION)
-    await fixture.target.delete_expired()
+    await fixture.target.admin.delete_expired()
     assert (await reader.pull(0)).ids == tuple(one.id for one in sent)
 
 

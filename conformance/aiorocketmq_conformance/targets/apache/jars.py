@@ -46,7 +46,7 @@ def find_java() -> str:
     path = path or shutil.which("java")
     if path is None:
         raise ApacheUnavailableError(
-            "an Apache server needs Java, and none was found: install a JDK 17 or set JAVA_HOME."
+            "an Apache server needs Java, which was not found: install a JDK 17 or set JAVA_HOME."
         )
     return path
 
@@ -78,7 +78,7 @@ async def fetch_jars(
     """
     if not _VERSION.fullmatch(version):
         raise ApacheUnavailableError(
-            f"{version!r} is no version of Apache RocketMQ: try one of {', '.join(COMPLETE_VERSIONS)}."
+            f"{version!r} is not a version of Apache RocketMQ: try one of {', '.join(COMPLETE_VERSIONS)}."
         )
     ready = (cache or cache_directory()) / "-".join((*(artifacts or ()), version))
     if ready.is_dir():
@@ -86,7 +86,7 @@ async def fetch_jars(
     maven = shutil.which("mvn")
     if maven is None:
         raise ApacheUnavailableError(
-            f"Apache RocketMQ {version} is fetched by Maven, and no mvn was found: install Maven."
+            f"Apache RocketMQ {version} is fetched by Maven, but mvn was not found: install Maven."
         )
     ready.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(
@@ -147,4 +147,4 @@ def _complaint(version: str, output: str) -> str:
             f"try one of {', '.join(COMPLETE_VERSIONS)}."
         )
     errors = [line.removeprefix("[ERROR] ").strip() for line in output.splitlines() if "ERROR" in line]
-    return f"Maven could not fetch Apache RocketMQ {version}: {errors[0] if errors else 'it gave no reason'}"
+    return f"Maven could not fetch Apache RocketMQ {version}: {errors[0] if errors else 'no reason given'}"

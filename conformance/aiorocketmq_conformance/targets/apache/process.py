@@ -43,7 +43,7 @@ class ServerProcess:
             async with asyncio.timeout(timeout):
                 while self._program.ready not in self._output(already):
                     if self._process.returncode is not None:
-                        raise ApacheUnavailableError(self._complaint("ended before it was ready", already))
+                        raise ApacheUnavailableError(self._complaint("exited before it was ready", already))
                     await asyncio.sleep(_LOOK_EVERY)
         except TimeoutError:
             raise ApacheUnavailableError(
@@ -94,7 +94,7 @@ class ServerProcess:
             # The guard kills the program after its grace, and exits soon after.
             await asyncio.wait_for(process.wait(), self._grace + _GUARD_MARGIN)
         except TimeoutError:
-            logger.warning("the guard of %s (%d) did not end: killing it", self._program.name, process.pid)
+            logger.warning("the guard of %s (%d) did not exit: killing it", self._program.name, process.pid)
             process.kill()
             await process.wait()
 
@@ -104,4 +104,4 @@ class ServerProcess:
     def _complaint(self, what: str, since: int) -> str:
         lines = [line.strip() for line in self._output(since).splitlines() if line.strip()]
         last_words = " / ".join(lines[-3:])[:400] or "nothing"
-        return f"the {self._program.name} {what}; its last words: {last_words}"
+        return f"the {self._program.name} {what}; last output: {last_words}"

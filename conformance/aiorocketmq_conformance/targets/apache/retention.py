@@ -10,7 +10,7 @@ from aiorocketmq.admin import Admin
 from aiorocketmq_conformance.probe.clock import RealClock
 from aiorocketmq_conformance.probe.remoting import RemotingProbe
 from aiorocketmq_conformance.targets.apache.setups import LOG_FILE
-from aiorocketmq_conformance.targets.remoting_admin import ClassicPreparation
+from aiorocketmq_conformance.targets.remoting_admin import RemotingAdmin
 from aiorocketmq_conformance.verdicts import Inconclusive
 
 _DELETE_LOG, _DELETE_QUEUES = 329, 306
@@ -19,7 +19,7 @@ _FILES, _PART = 5, 64 << 10
 _FILLER = "cf-filler"
 
 
-class TrimmedPreparation(ClassicPreparation):
+class RetentionAdmin(RemotingAdmin):
     """Creates topics and groups, and deletes messages."""
 
     def __init__(self, admin: Admin, name_server: str, broker: str) -> None:

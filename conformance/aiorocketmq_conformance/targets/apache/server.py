@@ -62,7 +62,7 @@ class ApacheServer:
         store; without it they live in a temporary one.
         """
         if mode not in {"local", "cluster"}:
-            raise ValueError(f"mode {mode!r} is neither local nor cluster")
+            raise ValueError(f"mode must be local or cluster, got {mode!r}")
         self.version = version
         self.mode = mode if has_proxy(version) else "broker"
         self._start_timeout = start_timeout
@@ -184,7 +184,7 @@ class ApacheServer:
         """`host:port` of the proxy's gRPC service; ApacheUnavailableError for 4.x servers, which have none."""
         if self.mode == "broker":
             raise ApacheUnavailableError(
-                f"Apache RocketMQ {self.version} has no gRPC service: take a 5.x version."
+                f"Apache RocketMQ {self.version} has no gRPC service: use a 5.x version."
             )
         return f"{HOST}:{self._started.grpc}"
 
@@ -232,5 +232,5 @@ class ApacheServer:
     @property
     def _started(self) -> Ports:
         if self._ports is None:
-            raise RuntimeError("the server has no addresses before it is entered with `async with`")
+            raise RuntimeError("the server has no addresses outside of `async with`")
         return self._ports

@@ -13,10 +13,10 @@ from typing import Self
 from aiorocketmq_conformance.case import Case
 from aiorocketmq_conformance.declaration import Declaration
 from aiorocketmq_conformance.probe.clock import RealClock
-from aiorocketmq_conformance.target import Access, Preparation, Target
+from aiorocketmq_conformance.target import Access, Target, TopicAdmin
 from aiorocketmq_conformance.targets.address import JOBS
 from aiorocketmq_conformance.targets.apache.jars import has_proxy
-from aiorocketmq_conformance.targets.apache.retention import TrimmedPreparation
+from aiorocketmq_conformance.targets.apache.retention import RetentionAdmin
 from aiorocketmq_conformance.targets.apache.server import ApacheServer
 from aiorocketmq_conformance.targets.apache.setups import AS_SHIPPED, Setup, setups
 from aiorocketmq_conformance.targets.apache.unavailable import ApacheUnavailableError
@@ -24,7 +24,7 @@ from aiorocketmq_conformance.targets.declarations import PREPARATION
 from aiorocketmq_conformance.targets.interface import TargetUnavailableError
 from aiorocketmq_conformance.targets.readiness import STARTING, greet
 from aiorocketmq_conformance.targets.recordings import RecordFault, Recordings
-from aiorocketmq_conformance.targets.remoting_admin import ClassicAccess, ClassicPreparation, classic_admin
+from aiorocketmq_conformance.targets.remoting_admin import RemotingAccess, RemotingAdmin, open_admin
 from aiorocketmq_conformance.targets.shared_restart import SharedRestart
 
 
@@ -35,7 +35,7 @@ class _Running:
     server: ApacheServer
     endpoint: str
     declaration: Declaration
-    preparation: Preparation
+    admin: TopicAdmin
     restart: SharedRestart
     access: Access | None
 
@@ -88,7 +88,7 @@ class ApacheBroker:
             server.endpoint,
             server.declaration,
             clock,
-            server.preparation,
+            server.admin,
             access=server.access,
             name_server=server.server.namesrv,
         )
@@ -140,18 +140,18 @@ class ApacheBroker:
             except ApacheUnavailableError as error:
                 raise TargetUnavailableError(str(error)) from error
             await _answers(server)
-            admin = await stack.enter_async_context(classic_admin(server.namesrv, setup.administrator))
-            preparation = ClassicPreparation(admin)
+            admin = await stack.enter_async_context(open_admin(server.namesrv, setup.administrator))
+            topic_admin = RemotingAdmin(admin)
             if "@trim" in setup.serves:
-                preparation = TrimmedPreparation(admin, server.namesrv, server.broker)
+                topic_admin = RetentionAdmin(admin, server.namesrv, server.broker)
             self._stack.push_async_exit(stack.pop_all())
         return _Running(
             server,
             endpoint,
             self._shipped.having(setup.serves),
-            preparation,
+            topic_admin,
             SharedRestart(restart),
-            ClassicAccess(admin) if setup.administrator else None,
+            RemotingAccess(admin) if setup.administrator else None,
         )
 
     def place(self, case: Case) -> str:

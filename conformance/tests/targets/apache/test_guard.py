@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 from aiorocketmq_conformance.targets.apache import guard
 
-# Says that it runs, then waits for ever; whoever reads its output sees the end of file when it is gone.
+# Prints that it runs, then waits for ever; readers of its output see the end of file when it has exited.
 CHILD = "import signal, sys; print('up', flush=True); signal.pause()"
 PARENT = f"""
 import subprocess, sys
@@ -52,19 +52,19 @@ def test_the_command_ends_when_the_guards_input_closes(guarded: subprocess.Popen
     assert ended(guarded)
 
 
-def test_the_command_ends_when_the_guard_is_told_to(guarded: subprocess.Popen[str]) -> None:
+def test_the_command_ends_when_the_guard_is_terminated(guarded: subprocess.Popen[str]) -> None:
     guarded.terminate()
     assert ended(guarded)
 
 
-def test_the_command_is_killed_when_the_guard_is_told_so(guarded: subprocess.Popen[str]) -> None:
+def test_the_command_is_killed_on_the_guards_signal(guarded: subprocess.Popen[str]) -> None:
     guarded.send_signal(guard.KILL)
     assert ended(guarded)
     assert guarded.wait(10) == 256 - signal.SIGKILL
 
 
 @pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="reads the state of a process from /proc")
-def test_the_command_stands_still_and_goes_on_when_the_guard_is_told_so(
+def test_the_command_pauses_and_resumes_on_the_guards_signals(
     guarded: subprocess.Popen[str],
 ) -> None:
     (child,) = Path(f"/proc/{guarded.pid}/task/{guarded.pid}/children").read_text(encoding="ascii").split()

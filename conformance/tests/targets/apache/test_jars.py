@@ -45,9 +45,9 @@ def names(cache: Path) -> list[str]:
 
 
 @pytest.mark.usefixtures("no_programs")
-def test_a_machine_without_java_is_told_what_to_install() -> None:
+def test_without_java_the_error_names_what_to_install() -> None:
     with pytest.raises(
-        ApacheUnavailableError, match="needs Java, and none was found: install a JDK 17 or set JAVA_HOME"
+        ApacheUnavailableError, match="needs Java, which was not found: install a JDK 17 or set JAVA_HOME"
     ):
         find_java()
 
@@ -62,14 +62,14 @@ def test_the_java_of_java_home_comes_first(tmp_path: Path, monkeypatch: pytest.M
 
 
 @pytest.mark.usefixtures("no_programs")
-async def test_a_machine_without_maven_is_told_what_to_install(empty_cache: Path) -> None:
-    with pytest.raises(ApacheUnavailableError, match="no mvn was found: install Maven"):
+async def test_without_maven_the_error_names_what_to_install(empty_cache: Path) -> None:
+    with pytest.raises(ApacheUnavailableError, match="mvn was not found: install Maven"):
         await fetch_jars("5.5.0")
 
 
 @pytest.mark.parametrize("version", ["", "latest", "5.5", "5.5.0-SNAPSHOT", "../../etc", "5.5.0<x>"])
-async def test_what_is_no_version_is_refused(version: str) -> None:
-    with pytest.raises(ApacheUnavailableError, match=r"is no version .*5\.5\.0"):
+async def test_an_invalid_version_is_refused(version: str) -> None:
+    with pytest.raises(ApacheUnavailableError, match=r"is not a version .*5\.5\.0"):
         await fetch_jars(version)
 
 
@@ -109,10 +109,10 @@ async def test_a_4_x_server_has_no_proxy_to_fetch(
             "[ERROR] Could not transfer artifact: no network",
             "could not fetch .*: Could not transfer artifact",
         ),
-        ("", "it gave no reason"),
+        ("", "no reason given"),
     ],
 )
-async def test_what_maven_says_becomes_one_sentence(
+async def test_errors_of_maven_become_one_sentence(
     maven: Callable[[str], object], empty_cache: Path, says: str, told: str
 ) -> None:
     maven(f"#!/bin/sh\necho '{says}'\nexit 1\n")
@@ -122,7 +122,7 @@ async def test_what_maven_says_becomes_one_sentence(
 
 
 @posix
-async def test_a_maven_that_never_ends_is_ended(maven: Callable[[str], object], empty_cache: Path) -> None:
+async def test_a_hanging_maven_is_ended(maven: Callable[[str], object], empty_cache: Path) -> None:
     maven("#!/bin/sh\nexec sleep 600\n")
     with pytest.raises(ApacheUnavailableError, match=r"within 0\.05 s"):
         await fetch_jars("5.5.0", timeout=0.05)

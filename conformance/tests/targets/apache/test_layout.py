@@ -16,7 +16,7 @@ from aiorocketmq_conformance.targets.apache.unavailable import ApacheUnavailable
 PORTS = Ports(namesrv=20000, broker=20003, grpc=20005, remoting=20006)
 
 
-def test_ports_are_free_at_once_and_leave_room_for_the_brokers_neighbours() -> None:
+def test_ports_are_free_including_those_next_to_the_brokers() -> None:
     ports = free_ports(random.Random(1))
     taken = [ports.namesrv, ports.broker - 2, ports.broker, ports.broker + 1, ports.grpc, ports.remoting]
     assert len(set(taken)) == 6
@@ -30,7 +30,7 @@ def test_ports_are_free_at_once_and_leave_room_for_the_brokers_neighbours() -> N
             each.close()
 
 
-def test_a_taken_port_is_passed_over() -> None:
+def test_a_port_in_use_is_skipped() -> None:
     first = free_ports(random.Random(2))
     with socket.socket() as taken:
         taken.bind(("", first.grpc))
@@ -48,16 +48,16 @@ def test_every_file_names_the_same_ports_and_stays_inside_its_home(tmp_path: Pat
     assert (proxy["grpcServerPort"], proxy["remotingListenPort"]) == (20005, 20006)
 
 
-def test_every_case_is_given_the_server_that_is_configured_for_its_needs() -> None:
-    made = setups("5.5.0", "cluster")
-    assert made.of(("@topic", "dlq")) is AS_SHIPPED
-    assert made.of(("type.delay", "recall")) is made.switched_on
-    assert made.of(("type.lite",)) is made.switched_on
-    assert made.of(("recall", "@restart")) is made.restarted
-    assert made.of(("auth", "@acl")) is made.users
-    assert made.of(("closed", "@group")) is made.closed
-    assert made.of(("remoting", "@trim")) is made.trimmed
-    assert made.restarted.broker == made.switched_on.broker
+def test_every_case_gets_the_server_configured_for_its_needs() -> None:
+    configured = setups("5.5.0", "cluster")
+    assert configured.of(("@topic", "dlq")) is AS_SHIPPED
+    assert configured.of(("type.delay", "recall")) is configured.switched_on
+    assert configured.of(("type.lite",)) is configured.switched_on
+    assert configured.of(("recall", "@restart")) is configured.restarted
+    assert configured.of(("auth", "@acl")) is configured.users
+    assert configured.of(("closed", "@group")) is configured.closed
+    assert configured.of(("remoting", "@trim")) is configured.trimmed
+    assert configured.restarted.broker == configured.switched_on.broker
 
 
 @pytest.mark.parametrize(
@@ -95,15 +95,15 @@ def test_users_are_asked_for_by_broker_and_proxy_alike(tmp_path: Path) -> None:
     ],
 )
 def test_the_mode_decides_the_processes(tmp_path: Path, mode: str, names: list[str]) -> None:
-    made = programs("java", Path("jars"), tmp_path, PORTS, mode=mode)
-    assert [program.name for program in made] == names
+    processes = programs("java", Path("jars"), tmp_path, PORTS, mode=mode)
+    assert [program.name for program in processes] == names
     assert all(
-        program.command[0] == "java" and f"-Duser.home={tmp_path}" in program.command for program in made
+        program.command[0] == "java" and f"-Duser.home={tmp_path}" in program.command for program in processes
     )
 
 
 def test_an_unknown_mode_is_refused() -> None:
-    with pytest.raises(ValueError, match="neither local nor cluster"):
+    with pytest.raises(ValueError, match="must be local or cluster"):
         ApacheServer("5.5.0", mode="both")
 
 
@@ -111,5 +111,5 @@ def test_a_4_x_server_has_no_grpc_service() -> None:
     server = ApacheServer("4.9.7")
     with pytest.raises(ApacheUnavailableError, match="has no gRPC service"):
         _ = server.grpc
-    with pytest.raises(RuntimeError, match="before it is entered"):
+    with pytest.raises(RuntimeError, match="outside of `async with`"):
         _ = server.namesrv

@@ -59,7 +59,7 @@ async def test_a_restarted_broker_keeps_its_addresses_and_its_store() -> None:
 
 @posix
 @pytest.mark.real
-async def test_a_killed_broker_comes_back_with_its_store() -> None:
+async def test_a_killed_broker_restarts_with_its_store() -> None:
     async with ApacheServer("5.5.0") as server, Admin(f"namesrv://{server.namesrv}") as admin:
         await admin.create_group("billing")
         await server.kill()
@@ -69,7 +69,7 @@ async def test_a_killed_broker_comes_back_with_its_store() -> None:
 
 
 @pytest.mark.real
-async def test_a_wrong_port_is_told_from_a_dead_one() -> None:
+async def test_a_wrong_port_and_a_dead_one_differ() -> None:
     async with ApacheServer("5.5.0") as server:
         with pytest.raises(TargetUnavailableError, match="no RocketMQ 5 proxy answers"):
             await greet(server.namesrv)
@@ -90,11 +90,11 @@ def java(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[str], obj
 
 
 @posix
-async def test_a_process_that_dies_early_is_told_with_its_last_words(java: Callable[[str], object]) -> None:
+async def test_a_process_that_exits_early_is_reported_with_its_output(java: Callable[[str], object]) -> None:
     java("#!/bin/sh\necho 'Address already in use'\nexit 1\n")
     with pytest.raises(
         ApacheUnavailableError,
-        match=r"5.5.0: the namesrv ended before it was ready; its last words: Address already in use",
+        match=r"5.5.0: the namesrv exited before it was ready; last output: Address already in use",
     ):
         async with ApacheServer("5.5.0"):
             raise AssertionError("entered")
@@ -106,7 +106,7 @@ async def test_a_process_that_never_gets_ready_is_ended(
 ) -> None:
     java("#!/bin/sh\necho waiting\nexec sleep 600\n")
     home = tmp_path / "home"
-    with pytest.raises(ApacheUnavailableError, match=r"was not ready within 0\.3 s; its last words"):
+    with pytest.raises(ApacheUnavailableError, match=r"was not ready within 0\.3 s; last output"):
         async with ApacheServer("5.5.0", start_timeout=0.3, directory=home):
             raise AssertionError("entered")
 
@@ -118,18 +118,18 @@ async def test_a_second_process_that_fails_ends_the_first(
     java(
         '#!/bin/sh\ncase "$*" in *NamesrvStartup*) echo "boot success"; exec sleep 600;; esac\necho broken; exit 3\n'
     )
-    with pytest.raises(ApacheUnavailableError, match=r"the proxy ended.*broken"):
+    with pytest.raises(ApacheUnavailableError, match=r"the proxy exited.*broken"):
         async with asyncio.timeout(20), ApacheServer("5.5.0", directory=tmp_path / "home"):
             raise AssertionError("entered")
 
 
 @posix
-async def test_a_program_that_gives_up_while_it_starts_is_started_again(
+async def test_a_program_that_exits_at_start_is_restarted(
     java: Callable[[str], object], tmp_path: Path
 ) -> None:
     tried = tmp_path / "tried"
     third = f'[ "$(cat {tried} 2>/dev/null | wc -l)" = 2 ] && echo stays && exec sleep 600'
     java(f"#!/bin/sh\n{third}\necho x >> {tried}\nexit 3\n")
-    with pytest.raises(ApacheUnavailableError, match=r"was not ready within 3 s; its last words: .*stays"):
+    with pytest.raises(ApacheUnavailableError, match=r"was not ready within 3 s; last output: .*stays"):
         async with ApacheServer("5.5.0", start_timeout=3.0, directory=tmp_path / "home"):
             raise AssertionError("entered")

@@ -1,4 +1,4 @@
-"""Servers that nobody here knows, judged by the command as a user runs it."""
+"""Unknown servers, judged by the command as a user runs it."""
 
 from __future__ import annotations
 
@@ -110,8 +110,8 @@ def creates_topics(queues: int) -> type[Broker]:
         def send(
             self, messages: tuple[OutgoingMessage, ...], *, now: float, client_id: str = ""
         ) -> tuple[SendOutcome, ...]:
-            known = {topic.config.name for topic in self.topics()}
-            for name in {message.topic for message in messages} - known:
+            names = {topic.config.name for topic in self.topics()}
+            for name in {message.topic for message in messages} - names:
                 self.create_topic(TopicConfig(name, TopicType.NORMAL, queues, queues), now=now)
             return super().send(messages, now=now, client_id=client_id)
 
@@ -191,7 +191,7 @@ async def test_a_broker_that_creates_topics_at_first_use_is_judged(tmp_path: Pat
     assert {judged.verdicts[name] for name in judged.verdicts.keys() - passed} == {"n/a"}
 
 
-async def test_a_target_that_never_checks_transactions_is_waited_for_once() -> None:
+async def test_missing_transaction_checks_are_waited_for_once() -> None:
     cases = load().select(["tx.check-*", "tx.born-time*", "tx.reply-lost", "tx.commit"])
     blocks = Blocks()
     async with BrokenFake(Mutant("never-checks", (), core=ChecksLost)) as broker:
@@ -204,7 +204,7 @@ async def test_a_target_that_never_checks_transactions_is_waited_for_once() -> N
     assert run.blocked == ("in another case no check arrived for a transaction left open for 126 s",)
 
 
-async def test_who_waits_for_a_check_stops_when_another_case_shows_that_none_comes() -> None:
+async def test_a_wait_for_a_check_ends_when_another_case_blocks_it() -> None:
     registry = Registry()
 
     @case("tx.waits", needs=NEEDS, timeout=2000.0, registry=registry)
