@@ -88,7 +88,7 @@ def view(core: Broker) -> dict[str, Any]:
         "topics": topics,
         "groups": [group.config for group in core.groups()],
         "messages": {topic.name: core.messages(topic.name) for topic in topics},
-        "standings": core.standings(),
+        "group_positions": core.group_positions(),
         "leases": [core.leases(group.config.name) for group in core.groups()],
     }
 
@@ -153,7 +153,7 @@ def _history(root: Path, letter: bytes, seed: int) -> list[Path]:
     load.journal.checkpoint()
     load.go_on(15)
     keep()
-    load.journal._database.make_room()
+    load.journal._database.truncate_log()
     load.go_on(15)
     keep()
     load.go_on(1)

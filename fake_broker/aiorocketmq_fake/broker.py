@@ -35,7 +35,7 @@ LETTERS = "abcdefghijklmnopqrstuvwxyz"
 
 
 @dataclass(frozen=True, slots=True)
-class _Keeping:
+class _Persistence:
     """Where and how brokers persist their data."""
 
     folder: Path
@@ -125,11 +125,13 @@ class FakeBroker(Cluster):
         if not 1 <= brokers <= len(LETTERS):
             raise ValueError(f"brokers must be 1 to {len(LETTERS)}, got {brokers}")
         make = partial(core, with_settings(_profile(profile, clock), settings or {}))
-        keeping = _Keeping(Path(data), data_memory // brokers, repair) if data is not None else None
+        persistence = _Persistence(Path(data), data_memory // brokers, repair) if data is not None else None
         remoting = Address(address.host, remoting_port) if remoting_port is not None else None
         self._journals: list[Journal] = []
         try:
-            leader = self._make_node(make, "broker-a", address, moment, seed, keeping, None, tls, remoting)
+            leader = self._make_node(
+                make, "broker-a", address, moment, seed, persistence, None, tls, remoting
+            )
             others = [
                 self._make_node(
                     make,
@@ -137,7 +139,7 @@ class FakeBroker(Cluster):
                     Address(address.host, 0),
                     moment,
                     seed + number,
-                    keeping,
+                    persistence,
                     leader,
                     tls,
                     None if remoting is None else Address(address.host, 0),
@@ -171,27 +173,27 @@ class FakeBroker(Cluster):
         address: Address,
         clock: Clock,
         seed: int,
-        keeping: _Keeping | None,
+        persistence: _Persistence | None,
     ) -> tuple[Broker, Journal | None]:
         """Make the core of a broker, or recover it from its data file."""
         make = partial(make, host=address.reachable_host, port=address.port, name=name)
-        if keeping is None:
+        if persistence is None:
             return make(now=clock.now(), rng=random.Random(seed)), None
         # Imported here: few brokers are persistent, and every test run would pay for the import.
         from aiorocketmq_fake.edge.storage.recovery import open_data
 
         # The history of deliveries must not hold messages in memory that are on disk.
-        history = max(100, keeping.memory // 16_384)
-        made, journal = open_data(
-            keeping.folder / f"{name}.db",
+        history = max(100, persistence.memory // 16_384)
+        core, journal = open_data(
+            persistence.folder / f"{name}.db",
             lambda now: make(now=now, rng=random.Random(seed), history=history),
             clock.now(),
-            memory=keeping.memory,
-            repair=keeping.repair,
+            memory=persistence.memory,
+            repair=persistence.repair,
         )
-        clock.catch_up(made.now)
+        clock.catch_up(core.now)
         self._journals.append(journal)
-        return made, journal
+        return core, journal
 
     def _make_node(
         self,
@@ -200,13 +202,13 @@ class FakeBroker(Cluster):
         address: Address,
         clock: Clock,
         seed: int,
-        keeping: _Keeping | None,
+        persistence: _Persistence | None,
         leader: Node | None,
         tls: ServerTls | None,
         remoting: Address | None,
     ) -> Node:
-        made, journal = self._make_core(make, name, address, clock, seed, keeping)
-        return Node(made, clock, address, tls, journal, leader, seed, remoting)
+        core, journal = self._make_core(make, name, address, clock, seed, persistence)
+        return Node(core, clock, address, tls, journal, leader, seed, remoting)
 
     async def __aenter__(self) -> FakeBroker:
         """Open all ports. OSError if a port is unavailable; nothing is left open then."""
@@ -240,8 +242,8 @@ class FakeBroker(Cluster):
     @property
     def repaired(self) -> str | None:
         """What was damaged in the data folder and what `repair` kept of it; None without damage."""
-        told = [journal.repaired for journal in self._journals if journal.repaired is not None]
-        return "\n".join(told) or None
+        reports = [journal.repaired for journal in self._journals if journal.repaired is not None]
+        return "\n".join(reports) or None
 
     @property
     def control_endpoint(self) -> str | None:

@@ -40,11 +40,11 @@ MOVING = 600.0
 def signed(user: User) -> tuple[tuple[str, str], ...]:
     """Return the headers of a call that a user signs now."""
     moment = f"{datetime.now(UTC):%Y%m%dT%H%M%SZ}"
-    made = hmac.digest(user.secret.encode(), moment.encode(), "sha1").hex()
+    signature = hmac.digest(user.secret.encode(), moment.encode(), "sha1").hex()
     credential = f"Credential={user.access_key}, SignedHeaders=x-mq-date-time"
     return (
         ("x-mq-date-time", moment),
-        ("authorization", f"MQv2-HMAC-SHA1 {credential}, Signature={made}"),
+        ("authorization", f"MQv2-HMAC-SHA1 {credential}, Signature={signature}"),
         *((("x-mq-session-token", user.session_token),) if user.session_token else ()),
     )
 
@@ -202,8 +202,8 @@ class FakeBrokerClient:
     ) -> KeepingSnapshot:
         """Set how long messages are kept and how full the disk is, as `FakeBroker.keep`."""
         request = ctl.Keeping(retention=retention, disk_used=disk_used)
-        found: ctl.Keeping = await self.call("Keep", request)
-        return KeepingSnapshot(found.retention, found.disk_used, DiskStage[found.stage])
+        answer: ctl.Keeping = await self.call("Keep", request)
+        return KeepingSnapshot(answer.retention, answer.disk_used, DiskStage[answer.stage])
 
     async def clean(self) -> int:
         """Delete expired messages, at any hour; return how many copies were deleted."""

@@ -79,12 +79,12 @@ def describe(connection: Connection) -> None:
     Example: aiorocketmq fake ctl describe
     """
 
-    async def ask(broker: FakeBrokerClient) -> object:
+    async def query(broker: FakeBrokerClient) -> object:
         from google.protobuf.json_format import MessageToDict
 
         return MessageToDict(await broker.describe(), preserving_proto_field_name=True)
 
-    _run(connection, ask)
+    _run(connection, query)
 
 
 @ctl.group()
@@ -103,10 +103,10 @@ def show_clock(connection: Connection) -> None:
     Example: aiorocketmq fake ctl clock show
     """
 
-    async def ask(broker: FakeBrokerClient) -> object:
+    async def query(broker: FakeBrokerClient) -> object:
         return {"now": await broker.clock.now(), "next_deadline": await broker.clock.next_deadline()}
 
-    _run(connection, ask)
+    _run(connection, query)
 
 
 @clock.command()
@@ -227,7 +227,7 @@ def list_faults(connection: Connection) -> None:
     Example: aiorocketmq fake ctl fault list
     """
 
-    async def ask(broker: FakeBrokerClient) -> object:
+    async def query(broker: FakeBrokerClient) -> object:
         from dataclasses import asdict
 
         return [
@@ -235,7 +235,7 @@ def list_faults(connection: Connection) -> None:
             for number, rule, hits in await broker.faults.at_work()
         ]
 
-    _run(connection, ask)
+    _run(connection, query)
 
 
 @fault.command("cut-streams")

@@ -22,7 +22,7 @@ def brokers(connection: Connection) -> None:
     Example: aiorocketmq fake ctl brokers
     """
 
-    async def ask(broker: FakeBrokerClient) -> object:
+    async def query(broker: FakeBrokerClient) -> object:
         return [
             {
                 "name": one.name,
@@ -34,7 +34,7 @@ def brokers(connection: Connection) -> None:
             for one in await broker.brokers()
         ]
 
-    on_broker(connection, ask)
+    on_broker(connection, query)
 
 
 @click.command()

@@ -32,10 +32,10 @@ def stack_trace(connection: Connection, client_id: str) -> None:
     Example: aiorocketmq fake ctl client stack-trace billing-1
     """
 
-    async def ask(broker: FakeBrokerClient) -> object:
-        return _told(await broker.print_stack_trace(client_id))
+    async def query(broker: FakeBrokerClient) -> object:
+        return _fields(await broker.print_stack_trace(client_id))
 
-    on_broker(connection, ask)
+    on_broker(connection, query)
 
 
 @client.command()
@@ -49,10 +49,10 @@ def verify(connection: Connection, client_id: str, topic: str, message_id: str) 
     Example: aiorocketmq fake ctl client verify billing-1 orders 01AB...
     """
 
-    async def ask(broker: FakeBrokerClient) -> object:
-        return _told(await broker.verify_message(client_id, topic, message_id))
+    async def query(broker: FakeBrokerClient) -> object:
+        return _fields(await broker.verify_message(client_id, topic, message_id))
 
-    on_broker(connection, ask)
+    on_broker(connection, query)
 
 
 @client.command()
@@ -66,7 +66,7 @@ def reconnect(connection: Connection, client_id: str) -> None:
     on_broker(connection, lambda broker: broker.reconnect_endpoints(client_id))
 
 
-def _told(reply: ClientReply | None) -> object:
+def _fields(reply: ClientReply | None) -> object:
     return (
         {"code": reply.code, "text": reply.text} if reply is not None else {"reply": "none came within 5 s"}
     )

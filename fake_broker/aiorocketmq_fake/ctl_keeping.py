@@ -31,7 +31,7 @@ def set_keeping(connection: Connection, retention: float | None, disk_used: floa
 
     Example: aiorocketmq fake ctl keeping set --disk-used 0.95
     """
-    on_broker(connection, lambda broker: _told(broker, retention, disk_used))
+    on_broker(connection, lambda broker: _set(broker, retention, disk_used))
 
 
 @keeping.command()
@@ -41,7 +41,7 @@ def show(connection: Connection) -> None:
 
     Example: aiorocketmq fake ctl keeping show
     """
-    on_broker(connection, lambda broker: _told(broker, None, None))
+    on_broker(connection, lambda broker: _set(broker, None, None))
 
 
 @keeping.command()
@@ -52,12 +52,12 @@ def clean(connection: Connection) -> None:
     Example: aiorocketmq fake ctl keeping clean
     """
 
-    async def ask(broker: FakeBrokerClient) -> object:
+    async def query(broker: FakeBrokerClient) -> object:
         return {"deleted": await broker.clean()}
 
-    on_broker(connection, ask)
+    on_broker(connection, query)
 
 
-async def _told(broker: FakeBrokerClient, retention: float | None, disk_used: float | None) -> object:
-    found = await broker.keep(retention=retention, disk_used=disk_used)
-    return {"retention": found.retention, "disk_used": found.disk_used, "stage": found.stage.name}
+async def _set(broker: FakeBrokerClient, retention: float | None, disk_used: float | None) -> object:
+    settings = await broker.keep(retention=retention, disk_used=disk_used)
+    return {"retention": settings.retention, "disk_used": settings.disk_used, "stage": settings.stage.name}

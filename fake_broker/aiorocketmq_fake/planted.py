@@ -17,7 +17,7 @@ from aiorocketmq_fake.core.commands.receiving import Receiving
 from aiorocketmq_fake.core.records.consumption import Consumption
 from aiorocketmq_fake.core.records.groups import retry_policy
 from aiorocketmq_fake.core.records.leases import Lease
-from aiorocketmq_fake.core.records.timers import Alarm
+from aiorocketmq_fake.core.records.timers import Timer
 from aiorocketmq_fake.core.state import milliseconds
 from aiorocketmq_fake.core.values.model import ReceiveRequest, StoredMessage
 
@@ -36,17 +36,22 @@ class _SwapsOnce(Receiving):
 
     def _take_ordered(self, poll: Poll[ReceiveRequest], consumption: Consumption, limit: int) -> Taken:
         taken = super()._take_ordered(poll, consumption, limit)
-        seen: dict[tuple[int, str], int] = {}
+        last_of: dict[tuple[int, str], int] = {}
         for place, (message, before, _) in enumerate(taken):
-            lane = (message.queue_id, message.content.message_group)
-            if not self._has_struck and lane in seen and before == 0 and taken[seen[lane]][1] == 0:
-                taken[seen[lane]], taken[place] = taken[place], taken[seen[lane]]
+            group_queue = (message.queue_id, message.content.message_group)
+            if (
+                not self._has_struck
+                and group_queue in last_of
+                and before == 0
+                and taken[last_of[group_queue]][1] == 0
+            ):
+                taken[last_of[group_queue]], taken[place] = taken[place], taken[last_of[group_queue]]
                 self._has_struck = True
-            seen[lane] = place
+            last_of[group_queue] = place
         return taken
 
 
-class _HandsOutTwice(Leasing):
+class _DeliversTwice(Leasing):
     """Delivers one message of a normal group again during its first lease (R5.1)."""
 
     _has_struck = False
@@ -56,13 +61,13 @@ class _HandsOutTwice(Leasing):
         if not self._has_struck and lease.order is None and lease.attempt == 1 and not lease.changed:
             self._has_struck = True
             # By a timer, so that the legal delivery is recorded before the illegal one.
-            self._state.agenda.set(_Copying(lease), self._state.now, self._copy)
+            self._state.timers.set(_Copying(lease), self._state.now, self._copy)
 
     def _copy(self, copying: _Copying) -> None:
-        self._redelivery.bring_back(copying.lease)
+        self._redelivery.redeliver(copying.lease)
 
 
-class _Copying(Alarm):
+class _Copying(Timer):
     """Timer of the second delivery."""
 
     __slots__ = ("lease",)
@@ -82,7 +87,7 @@ class _ReturnsEarly(Leasing):
         now = self._state.now
         if not self._has_struck and lease.changed and lease.expires - now == self._step(lease):
             self._has_struck = True
-            self._state.agenda.set(lease, now + (lease.expires - now) // 2, self._redelivery.expire)
+            self._state.timers.set(lease, now + (lease.expires - now) // 2, self._redelivery.expire)
 
     def _step(self, lease: Lease) -> int | None:
         policy = retry_policy(lease.consumption.group.config, self._state.profile)
@@ -94,7 +99,7 @@ class _ReturnsEarly(Leasing):
 PLANTED: Mapping[str, Callable[..., Broker]] = MappingProxyType(
     {
         "reordering": partial(Broker, parts=Parts(receiving=_SwapsOnce)),
-        "double-delivery": partial(Broker, parts=Parts(leasing=_HandsOutTwice)),
+        "double-delivery": partial(Broker, parts=Parts(leasing=_DeliversTwice)),
         "early-retry": partial(Broker, parts=Parts(leasing=_ReturnsEarly)),
     }
 )

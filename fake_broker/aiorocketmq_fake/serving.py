@@ -83,13 +83,13 @@ async def run(options: Options) -> None:
             print(plain_lines(broker.repaired), file=sys.stderr, flush=True)
         try:
             # Existing topics and groups of a data folder stay as they are.
-            known = {topic.name for topic in broker.topics()} if options.data else set()
+            existing = {topic.name for topic in broker.topics()} if options.data else set()
             for topic in topics:
-                if topic.name not in known:
+                if topic.name not in existing:
                     await broker.create_topic(topic.name, type=topic.type, queues=topic.queues)
-            known = {group.name for group in broker.groups()} if options.data else set()
+            existing = {group.name for group in broker.groups()} if options.data else set()
             for group in groups:
-                if group.name in known:
+                if group.name in existing:
                     continue
                 await broker.create_group(group.name, ordered=group.ordered, max_attempts=group.max_attempts)
         except Refusal as refused:

@@ -120,8 +120,8 @@ def with_settings(profile: Profile, settings: Mapping[str, Value]) -> Profile:
             raise ValueError(f"{setting.server} and {setting.field} are one setting: give it once.")
         is_scaled = name == setting.server and setting.kind is TIME
         changes[setting.field] = read * setting.unit if is_scaled else read
-    told = "".join(f"+{name}={value}" for name, value in sorted(changes.items()))
-    return replace(profile, name=profile.name + told, **changes)  # type: ignore[arg-type]  # read as their kinds say
+    changed = "".join(f"+{name}={value}" for name, value in sorted(changes.items()))
+    return replace(profile, name=profile.name + changed, **changes)  # type: ignore[arg-type]  # read as their kinds say
 
 
 def listed(profile: Profile) -> tuple[dict[str, object], ...]:

@@ -33,10 +33,10 @@ def read_users(path: Path) -> tuple[User, ...]:
 
 def _user(path: Path, entry: Any) -> User:
     """Read one table; Any: a value of TOML can be anything."""
-    known = LISTS | TEXTS | {"enabled"}
-    if not isinstance(entry, dict) or not {"access_key", "secret"} <= set(entry) <= known:
+    allowed = LISTS | TEXTS | {"enabled"}
+    if not isinstance(entry, dict) or not {"access_key", "secret"} <= set(entry) <= allowed:
         raise ValueError(
-            f"{path}: a user has access_key and secret, and may have {', '.join(sorted(known))}."
+            f"{path}: a user has access_key and secret, and may have {', '.join(sorted(allowed))}."
         )
     for name, value in entry.items():
         fits = (

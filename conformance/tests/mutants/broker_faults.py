@@ -48,7 +48,7 @@ class PausesEndLeases(Broker):
 
     def leap(self, *, now: float) -> None:
         super().leap(now=now)
-        self.give_back(tuple(lease.receipt_handle for lease in self.leases()), now=now)
+        self.release_deliveries(tuple(lease.receipt_handle for lease in self.leases()), now=now)
 
 
 class FollowsTheClockBack(Broker):
@@ -57,7 +57,7 @@ class FollowsTheClockBack(Broker):
     def advance(self, now: float) -> None:
         if now < self.now:
             held = tuple(lease.receipt_handle for lease in self.leases())
-            self.give_back(held, now=self.now)
+            self.release_deliveries(held, now=self.now)
         super().advance(now)
 
 

@@ -50,7 +50,7 @@ class _RemembersAcks(Broker):
     def bring_acked_back(self, client_id: str | None = None) -> None:
         for lease in self.acked:
             if client_id in (None, lease.client_id) and lease.order is None:
-                self._redelivery.bring_back(lease)
+                self._redelivery.redeliver(lease)
         self.acked = ()
 
 
@@ -111,7 +111,7 @@ class AcksWithoutEffect(Broker):
 class NothingComesBack(Redelivery):
     """What is not acknowledged in time is lost."""
 
-    def bring_back(self, lease: Lease) -> None:
+    def redeliver(self, lease: Lease) -> None:
         return
 
 

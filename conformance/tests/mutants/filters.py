@@ -197,7 +197,7 @@ class RejectedComeBack(Tampering):
         expression = request.filter.expression
         kept = [one for one in answer.deliveries if expression in ("*", one.message.content.tag)]
         rejected = [one.receipt_handle for one in answer.deliveries if one not in kept]
-        self.give_back(tuple(rejected), now=self.now)
+        self.release_deliveries(tuple(rejected), now=self.now)
         return replace(answer, deliveries=tuple(kept))
 
 
@@ -209,7 +209,7 @@ class RejectedBlock(Receiving):
     ) -> list[tuple[StoredMessage, int, Order | None]]:
         for queue in consumption.topic.readable:
             message = queue.get(consumption.position(queue))
-            if message is not None and poll.wanted is not None and not poll.wanted.selects(message):
+            if message is not None and poll.filter is not None and not poll.filter.selects(message):
                 return []
         return super().take(poll, consumption, limit)
 

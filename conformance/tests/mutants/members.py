@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from aiorocketmq_fake.core.broker import Broker
 from aiorocketmq_fake.core.values.classic_model import (
-    Beat,
+    Heartbeat,
     MembersChanged,
     Membership,
     MembersOfGroup,
@@ -41,7 +41,7 @@ class MembersUntold(Broker):
 class MembersToldAlways(Broker):
     """Every heartbeat counts as a change."""
 
-    def beat(self, channel: int, beat: Beat, *, now: float) -> None:
+    def beat(self, channel: int, beat: Heartbeat, *, now: float) -> None:
         for member in beat.consumers:
             super().unregister(channel, beat.client_id, member.group, "", now=now)
         super().beat(channel, beat, now=now)
@@ -63,7 +63,7 @@ class ChangesMoveOffsets(Broker):
             if place.offset:
                 self.update_offset(group, place.topic, place.queue, place.offset - 1, now=now)
 
-    def beat(self, channel: int, beat: Beat, *, now: float) -> None:
+    def beat(self, channel: int, beat: Heartbeat, *, now: float) -> None:
         super().beat(channel, beat, now=now)
         for member in beat.consumers:
             self._moved(member.group, now)
@@ -201,7 +201,7 @@ class FirstSubscriptionStays(Broker):
 class LastHeartbeatCounts(Broker):
     """The last heartbeat counts, however old its subscriptions are."""
 
-    def beat(self, channel: int, beat: Beat, *, now: float) -> None:
+    def beat(self, channel: int, beat: Heartbeat, *, now: float) -> None:
         self._last = {
             subscription.topic: subscription for each in beat.consumers for subscription in each.subscriptions
         }
@@ -245,7 +245,7 @@ class SubscriptionsShared(Broker):
 class BroadcastsShare(Broker):
     """Groups that broadcast are taken for groups that share."""
 
-    def beat(self, channel: int, beat: Beat, *, now: float) -> None:
+    def beat(self, channel: int, beat: Heartbeat, *, now: float) -> None:
         sharing = tuple(replace(each, message_model="CLUSTERING") for each in beat.consumers)
         super().beat(channel, replace(beat, consumers=sharing), now=now)
 

@@ -130,7 +130,7 @@ class OldAcksCount(Tampering):
 class ProgressAtReceive(Redelivery):
     """What was received counts as consumed, acked or not."""
 
-    def bring_back(self, lease: Lease) -> None:
+    def redeliver(self, lease: Lease) -> None:
         return
 
 

@@ -10,7 +10,7 @@ from aiorocketmq_fake.core.commands.receiving import Receiving
 from aiorocketmq_fake.core.filters.expressions import Filter
 from aiorocketmq_fake.core.records.consumption import Consumption
 from aiorocketmq_fake.core.records.leases import Lease, Order, Skipped
-from aiorocketmq_fake.core.records.message_group_order import Lane, LaneOrder
+from aiorocketmq_fake.core.records.message_group_order import MessageGroupOrder, MessageGroupQueue
 from aiorocketmq_fake.core.records.topics import Queue
 from aiorocketmq_fake.core.values.model import (
     AckRequest,
@@ -25,7 +25,7 @@ from conformance.tests.mutants.mutant import Mutant
 from conformance.tests.mutants.settling import AnyHandleAcks
 
 
-def broken(records: type[LaneOrder]) -> Parts:
+def broken(records: type[MessageGroupOrder]) -> Parts:
     """Parts of a core with these order records."""
 
     class Reading(Consumption):
@@ -48,11 +48,11 @@ def broken(records: type[LaneOrder]) -> Parts:
     return Parts(receiving=Receives)
 
 
-class NothingBlocks(LaneOrder):
+class NothingBlocks(MessageGroupOrder):
     """Lanes are open while their messages are in flight."""
 
     every = 1
-    """Of so many takes one finds the lanes open."""
+    """Of so many takes one finds the group_queues open."""
     _takes = 0
 
     def take(
@@ -61,57 +61,59 @@ class NothingBlocks(LaneOrder):
         self._takes += 1
         if self._takes % self.every:
             return super().take(limit, wanted, attempt_id, skipped)
-        held = {key: dict(lane.flight) for key, lane in self.lanes.items()}
-        for key, lane in self.lanes.items():
-            lane.flight.clear()
-            if lane.waiting:
-                heappush(self._ready, (lane.waiting[0].offset, key))
+        held = {key: dict(group_queue.flight) for key, group_queue in self.group_queues.items()}
+        for key, group_queue in self.group_queues.items():
+            group_queue.flight.clear()
+            if group_queue.waiting:
+                heappush(self._ready, (group_queue.waiting[0].offset, key))
         taken = super().take(limit, wanted, attempt_id, skipped)
         for key, flight in held.items():
-            self.lanes.setdefault(key, Lane()).flight.update(flight)
+            self.group_queues.setdefault(key, MessageGroupQueue()).flight.update(flight)
         return taken
 
 
 class SometimesOpen(NothingBlocks):
-    """Every third take finds the lanes open."""
+    """Every third take finds the group_queues open."""
 
     every = 3
 
 
-class AnyAckOpens(LaneOrder):
-    """One ack opens the lane although others of its batch are in flight."""
+class AnyAckOpens(MessageGroupOrder):
+    """One ack opens the group_queue although others of its batch are in flight."""
 
     def settle(self, message: StoredMessage) -> bool:
-        lane = self.lanes.get(message.content.message_group)
-        if lane is not None:
-            for offset in list(lane.flight):
+        group_queue = self.group_queues.get(message.content.message_group)
+        if group_queue is not None:
+            for offset in list(group_queue.flight):
                 if offset != message.offset:
-                    del lane.flight[offset]
+                    del group_queue.flight[offset]
         return super().settle(message)
 
 
-class HeadSkipped(LaneOrder):
+class HeadSkipped(MessageGroupOrder):
     """A message whose lease ended is passed over."""
 
     def ended(self, message: StoredMessage, counted: bool) -> bool:
         return self.settle(message)
 
 
-class ToTheTail(LaneOrder):
+class ToTheTail(MessageGroupOrder):
     """A message whose lease ended goes behind the others of its group."""
 
     def ended(self, message: StoredMessage, counted: bool) -> bool:
-        lane = self.lanes.get(message.content.message_group)
-        if lane is None or message.offset not in lane.flight:
+        group_queue = self.group_queues.get(message.content.message_group)
+        if group_queue is None or message.offset not in group_queue.flight:
             return False
-        del lane.flight[message.offset]
+        del group_queue.flight[message.offset]
         while (found := self._scan()) is not None:
-            self.lanes.setdefault(found.content.message_group, Lane()).waiting.append(found)
-        lane.waiting.append(message)
-        return self._reopen(message.content.message_group, lane)
+            self.group_queues.setdefault(found.content.message_group, MessageGroupQueue()).waiting.append(
+                found
+            )
+        group_queue.waiting.append(message)
+        return self._reopen(message.content.message_group, group_queue)
 
 
-class RepeatsCount(LaneOrder):
+class RepeatsCount(MessageGroupOrder):
     """A receive repeated with its attempt id counts as an attempt."""
 
     def release(self, attempt_id: str) -> list[Lease]:
@@ -121,7 +123,7 @@ class RepeatsCount(LaneOrder):
         return leases
 
 
-class NewIdsOvertake(LaneOrder):
+class NewIdsOvertake(MessageGroupOrder):
     """A receive with a new attempt id takes over what others hold."""
 
     def release(self, attempt_id: str) -> list[Lease]:

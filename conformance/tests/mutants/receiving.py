@@ -234,7 +234,7 @@ class SleepyPolls(Broker):
 class CancelledAreLost(Broker):
     """What a cancelled receive could not hand over is lost."""
 
-    def give_back(self, receipt_handles: tuple[str, ...], *, now: float) -> None:
+    def release_deliveries(self, receipt_handles: tuple[str, ...], *, now: float) -> None:
         for lease in self.leases():
             if lease.receipt_handle in receipt_handles:
                 entry = AckEntry(lease.message_id, lease.receipt_handle)

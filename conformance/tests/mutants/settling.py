@@ -233,7 +233,7 @@ class RestartsReleaseLeases(Broker):
     def restart(self, *, now: float) -> None:
         held = tuple(lease.receipt_handle for lease in self.leases())
         super().restart(now=now)
-        self.give_back(held, now=now)
+        self.release_deliveries(held, now=now)
 
 
 class RestartsStartOver(Broker):

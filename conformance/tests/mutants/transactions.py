@@ -7,7 +7,7 @@ from typing import Any
 
 from aiorocketmq_fake.core.broker import Broker, Parts
 from aiorocketmq_fake.core.commands.checks import Checks
-from aiorocketmq_fake.core.records.half_messages import Half
+from aiorocketmq_fake.core.records.half_messages import HalfMessage
 from aiorocketmq_fake.core.values.codes import Code, MessageType, Refusal, Resolution
 from aiorocketmq_fake.core.values.events import Event, TransactionGivenUp
 from aiorocketmq_fake.core.values.model import (
@@ -201,12 +201,12 @@ class SecondDecisionsWin(_Ledger):
 class ChecksGoOn(Checks):
     """Producers are asked about transactions that have ended."""
 
-    def leave(self, half: Half) -> None:
+    def leave(self, half: HalfMessage) -> None:
         pass
 
-    def _on_due(self, half: Half) -> None:
+    def _on_due(self, half: HalfMessage) -> None:
         self._check(half)
-        self._state.agenda.set(half, self._state.now + 60_000, self._on_due)
+        self._state.timers.set(half, self._state.now + 60_000, self._on_due)
 
 
 class BlankIdsUnknown(Broker):
@@ -250,9 +250,9 @@ class HalvesLostOnRestart(Broker):
 
     def restart(self, *, now: float) -> None:
         super().restart(now=now)
-        for half in list(self._halves):
-            self._halves.remove(half, self._state.now)
-            self._state.agenda.cancel(half)
+        for half in list(self._half_messages):
+            self._half_messages.remove(half, self._state.now)
+            self._state.timers.cancel(half)
 
 
 TRANSACTIONS = (

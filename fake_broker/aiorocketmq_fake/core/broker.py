@@ -34,13 +34,13 @@ from aiorocketmq_fake.core.commands.receiving import Receiving
 from aiorocketmq_fake.core.commands.redelivery import Redelivery
 from aiorocketmq_fake.core.commands.retention import Retention
 from aiorocketmq_fake.core.commands.routes import query_assignment, query_route
-from aiorocketmq_fake.core.commands.salvage import Salvaged, Standing
+from aiorocketmq_fake.core.commands.salvage import GroupPosition, Salvaged
 from aiorocketmq_fake.core.commands.send_back import SendingBack
 from aiorocketmq_fake.core.commands.settling import Settling
 from aiorocketmq_fake.core.commands.storing import Storage
 from aiorocketmq_fake.core.commands.throttling import Throttle
 from aiorocketmq_fake.core.commands.transactions import Transactions
-from aiorocketmq_fake.core.records.half_messages import Halves
+from aiorocketmq_fake.core.records.half_messages import HalfMessages
 from aiorocketmq_fake.core.records.topics import Entries, NewEntries, Topic
 from aiorocketmq_fake.core.state import State, milliseconds
 from aiorocketmq_fake.core.values.codes import OffsetPolicy, Refusal
@@ -132,13 +132,13 @@ class Broker(ClassicBroker):
         self._clients = Clients(state, self._leasing, self._subscriptions)
         self._offsets = Offsets(state, self._receive_polls, self._leasing)
         self._delays = Delays(state, storage)
-        self._halves = Halves()
+        self._half_messages = HalfMessages()
         self._members = Members(state, storage)
         self._locks = QueueLocks(state)
         self._resets = OffsetResets(self._offsets)
         self._sending_back = SendingBack(state, storage, dead_letters)
-        checks = parts.checks(state, self._halves, self._members)
-        self._transactions = Transactions(state, storage, self._halves, checks, self._delays.add)
+        checks = parts.checks(state, self._half_messages, self._members)
+        self._transactions = Transactions(state, storage, self._half_messages, checks, self._delays.add)
         self._producing = Producing(state, storage, self._delays, self._transactions, self._lite)
         self._retention = Retention(state, self._lite.trim)
         self._catalogue = Catalogue(
@@ -156,7 +156,7 @@ class Broker(ClassicBroker):
         """Return three counters of the broker's progress: equal histories have equal marks."""
         return self._state.mark()
 
-    def keep_entries(self, new_entries: NewEntries) -> None:
+    def set_entries_factory(self, new_entries: NewEntries) -> None:
         """Set the container of messages for queues made from now on."""
         self._state.new_entries = new_entries
 
@@ -164,21 +164,24 @@ class Broker(ClassicBroker):
         """The message containers of a topic's queues; none for unknown topics."""
         return salvage.entries(self._state, topic)
 
-    def standings(self) -> list[Standing]:
+    def group_positions(self) -> list[GroupPosition]:
         """The progress of groups, before messages in flight."""
-        return salvage.standings(self._state)
+        return salvage.group_positions(self._state)
 
     def rebuild(
-        self, topics: Iterable[Salvaged], groups: Iterable[GroupConfig], standings: Iterable[Standing]
+        self,
+        topics: Iterable[Salvaged],
+        groups: Iterable[GroupConfig],
+        group_positions: Iterable[GroupPosition],
     ) -> None:
         """Fill this empty broker with salvaged data; offsets close up over lost messages."""
-        salvage.rebuild(self._state, topics, groups, standings)
+        salvage.rebuild(self._state, topics, groups, group_positions)
 
     def transient(self) -> dict[str, object]:
         """Parts that belong to this process and are not stored: the profile, and the history of deliveries."""
         return {"profile": self.profile, "history": self._state.history}
 
-    def forget_deliveries(self) -> None:
+    def clear_deliveries(self) -> None:
         """Clear the history of deliveries."""
         self._state.history.clear()
 
@@ -195,7 +198,7 @@ class Broker(ClassicBroker):
 
     def next_deadline(self) -> float | None:
         """Return the next deadline, None if nothing is pending. Never in the past after `advance`."""
-        at = self._state.agenda.next()
+        at = self._state.timers.next()
         return None if at is None else at / 1000
 
     def take_outputs(self) -> tuple[Output, ...]:
@@ -389,10 +392,10 @@ class Broker(ClassicBroker):
         if pull is not None:
             self._pulling.expire(pull)
 
-    def give_back(self, receipt_handles: tuple[str, ...], *, now: float) -> None:
+    def release_deliveries(self, receipt_handles: tuple[str, ...], *, now: float) -> None:
         """Release deliveries that could not be written (R5.7); handles without a lease are ignored."""
         self._advance(milliseconds(now))
-        self._leasing.give_back(receipt_handles)
+        self._leasing.release_deliveries(receipt_handles)
 
     def ack(self, request: AckRequest, *, now: float) -> AckResult:
         """Acknowledge messages, each entry on its own (6.2). Refused as a whole: names, no entries."""
@@ -482,21 +485,21 @@ class Broker(ClassicBroker):
 
     def _advance(self, now: int) -> None:
         state = self._state
-        if now < state.cleaning_at and not state.agenda.has_due(now):
+        if now < state.cleaning_at and not state.timers.has_due(now):
             if now > state.now:  # `max` takes three times as long, for every command
                 state.now = now
             return
         while state.cleaning_at <= now:
-            self._let_happen(state.cleaning_at)
+            self._fire_due(state.cleaning_at)
             self._retention.on_time()
-        self._let_happen(now)
+        self._fire_due(now)
 
-    def _let_happen(self, now: int) -> None:
+    def _fire_due(self, now: int) -> None:
         state = self._state
-        while (due := state.agenda.pop_due(now)) is not None:
-            at, alarm, action = due
+        while (due := state.timers.pop_due(now)) is not None:
+            at, timer, action = due
             state.now = max(state.now, at)
-            action(alarm)
+            action(timer)
         state.now = max(state.now, now)
 
     def _terminate(self, client_id: str, group: str) -> None:

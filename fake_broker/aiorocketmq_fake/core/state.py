@@ -8,7 +8,7 @@ from aiorocketmq_fake.core.records.clients import Client
 from aiorocketmq_fake.core.records.consumption import Consumption
 from aiorocketmq_fake.core.records.groups import Group
 from aiorocketmq_fake.core.records.leases import LeaseBook
-from aiorocketmq_fake.core.records.timers import Agenda
+from aiorocketmq_fake.core.records.timers import Timers
 from aiorocketmq_fake.core.records.topics import NewEntries, Topic
 from aiorocketmq_fake.core.values.events import Delivered, Event
 from aiorocketmq_fake.core.values.model import Output, StoredMessage
@@ -20,7 +20,6 @@ class State:
     """The state of one broker. `now` and all times inside are whole milliseconds."""
 
     __slots__ = (
-        "agenda",
         "broker",
         "cleaning_at",
         "clients",
@@ -40,6 +39,7 @@ class State:
         "rng",
         "serial",
         "store_full",
+        "timers",
         "topics",
     )
 
@@ -51,7 +51,7 @@ class State:
         self.broker = broker
         self.reserved_topics = frozenset({broker, cluster})
         self.now = now
-        self.agenda = Agenda()
+        self.timers = Timers()
         self.events: list[Event] = []
         self.history: deque[Delivered] = deque(maxlen=history)
         """The last deliveries."""
@@ -80,7 +80,7 @@ class State:
 
     def mark(self) -> tuple[int, int, int]:
         """Return three counters of the state's progress: equal histories have equal marks."""
-        return self.log_end, self.serial, self.agenda.tickets
+        return self.log_end, self.serial, self.timers.tickets
 
     def next_serial(self) -> int:
         """Return the next number for receives and server commands."""

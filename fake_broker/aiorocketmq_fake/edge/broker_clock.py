@@ -53,7 +53,7 @@ class BrokerClock:
         self._users = ClockUsers()
         self._timers = Timers()
 
-    def tell(self, driver: Driver, telemetry: Telemetry) -> None:
+    def add(self, driver: Driver, telemetry: Telemetry) -> None:
         """Add a broker to this clock; all of them have the same source of time."""
         self._parts.append((driver, telemetry))
 
@@ -173,7 +173,7 @@ class BrokerClock:
             await self._users_idle(patience)
             if patience:
                 await self._settle(
-                    _HandedOut(self._users.client_ids, self._unsettled(), self._expected()), patience
+                    _InFlight(self._users.client_ids, self._unsettled(), self._expected()), patience
                 )
             await self._move(self.now(), patience)
             while (instant := self._next_stop(target, forget_clients)) < target:
@@ -195,7 +195,7 @@ class BrokerClock:
         return stop if due is None else min(stop, max(due, now))
 
     async def _move(self, instant: float, patience: float | None) -> None:
-        handed_out = _HandedOut(self._users.client_ids)
+        handed_out = _InFlight(self._users.client_ids)
         with self._listening(handed_out):
             for driver, _ in self._parts:
                 driver.reach(instant)
@@ -212,7 +212,9 @@ class BrokerClock:
         """Wait until the clients on this clock have done their work at this instant."""
 
         def is_settling() -> bool:
-            return self._timers.run_due(self.now()) or any(driver.quiet.working for driver, _ in self._parts)
+            return self._timers.run_due(self.now()) or any(
+                driver.in_progress.count for driver, _ in self._parts
+            )
 
         def parked(client_id: str) -> int:
             return sum(driver.parked.count(client_id) for driver, _ in self._parts)
@@ -224,9 +226,9 @@ class BrokerClock:
         """Wait until every answer of every broker is written; an answer of one may wake another."""
         while True:
             for driver, _ in self._parts:
-                if not await driver.quiet.wait(WRITING):
+                if not await driver.in_progress.wait(WRITING):
                     return False
-            if not any(driver.quiet.working for driver, _ in self._parts):
+            if not any(driver.in_progress.count for driver, _ in self._parts):
                 return True
 
     def _unsettled(self) -> set[str]:
@@ -265,20 +267,20 @@ class BrokerClock:
             if client_id in telemetry.client_ids() or len(self._parts) == 1
         )
 
-    def _listening(self, handed_out: _HandedOut) -> ExitStack:
+    def _listening(self, handed_out: _InFlight) -> ExitStack:
         listening = ExitStack()
         for driver, _ in self._parts:
             listening.enter_context(driver.events.listen(handed_out.watch))
         return listening
 
-    async def _settle(self, handed_out: _HandedOut, patience: float) -> None:
+    async def _settle(self, handed_out: _InFlight, patience: float) -> None:
         """Wait until consumers have settled their deliveries and poll again."""
         with self._listening(handed_out):
             await handed_out.wait(patience, self._is_back)
             await self._written()
 
 
-class _HandedOut:
+class _InFlight:
     """Tracks messages in flight, except those of `users` of the clock, until they are settled."""
 
     def __init__(

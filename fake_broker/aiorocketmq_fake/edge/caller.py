@@ -72,6 +72,6 @@ def _address(peer: str) -> str:
 def check_language(caller: Caller, profile: Profile, surface: Surface = Surface.STATUS) -> None:
     """Refuse a caller with a language that is unknown to the profile's server (R1.1)."""
     if profile.languages is not None and caller.language not in profile.languages:
-        known = ", ".join(sorted(profile.languages))
-        text = f"the header x-mq-language is {caller.language!r}: send one of {known}."
+        languages = ", ".join(sorted(profile.languages))
+        text = f"the header x-mq-language is {caller.language!r}: send one of {languages}."
         raise Refusal(Code.INTERNAL_SERVER_ERROR, text, surface)

@@ -73,7 +73,7 @@ def unary(name: str, act: Act, driver: Driver, faults: Faults) -> grpc.RpcMethod
     isolated, access = driver.core.profile.namespaces_isolate, driver.core.access
 
     async def handle(payload: bytes, context: Context) -> Message:
-        driver.quiet.enter()
+        driver.in_progress.enter()
         try:
             if driver.gate.is_shut:
                 await driver.gate.wait()
@@ -110,7 +110,7 @@ def unary(name: str, act: Act, driver: Driver, faults: Faults) -> grpc.RpcMethod
             logger.exception("%s failed", name)
             await abort(context, "INTERNAL", f"the fake broker failed in {name}: its log says why.")
         finally:
-            driver.quiet.leave()
+            driver.in_progress.leave()
 
     return grpc.unary_unary_rpc_method_handler(
         handle, response_serializer=METHODS[name].response.SerializeToString
@@ -149,11 +149,11 @@ async def drop(rule: FaultRule, driver: Driver, context: Context) -> NoReturn:
 
 async def silence(driver: Driver) -> NoReturn:
     """Hang until the caller gives up."""
-    driver.quiet.leave()
+    driver.in_progress.leave()
     try:
         await asyncio.Event().wait()
     finally:
-        driver.quiet.enter()
+        driver.in_progress.enter()
     raise AssertionError("nobody ends this wait")
 
 

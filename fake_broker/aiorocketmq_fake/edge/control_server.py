@@ -182,9 +182,9 @@ class Control:
 
     async def list_lite_topics(self, request: ctl.Name) -> ctl.LiteTopics:
         """List the lite topics below a parent."""
-        found = self._broker.lite_topics(request.name)
+        lite_topics = self._broker.lite_topics(request.name)
         return ctl.LiteTopics(
-            items=[ctl.LiteTopic(name=name, messages=count) for name, count in found.items()]
+            items=[ctl.LiteTopic(name=name, messages=count) for name, count in lite_topics.items()]
         )
 
     async def create_group(self, request: ctl.Group) -> ctl.Empty:
@@ -222,8 +222,10 @@ class Control:
         """Set or return retention and simulated disk usage."""
         retention = request.retention if request.HasField("retention") else None
         disk_used = request.disk_used if request.HasField("disk_used") else None
-        found = await self._broker.keep(retention=retention, disk_used=disk_used)
-        return ctl.Keeping(retention=found.retention, disk_used=found.disk_used, stage=found.stage.name)
+        settings = await self._broker.keep(retention=retention, disk_used=disk_used)
+        return ctl.Keeping(
+            retention=settings.retention, disk_used=settings.disk_used, stage=settings.stage.name
+        )
 
     async def clean(self, request: ctl.Empty) -> ctl.Count:
         """Delete expired messages."""
@@ -313,8 +315,8 @@ class Control:
 
     async def list_deliveries(self, request: ctl.Which) -> ctl.DeliveredMessages:
         """List past deliveries."""
-        found = self._broker.deliveries(_optional(request, "topic"), group=_optional(request, "group"))
-        return _list(ctl.DeliveredMessages(), found)
+        deliveries = self._broker.deliveries(_optional(request, "topic"), group=_optional(request, "group"))
+        return _list(ctl.DeliveredMessages(), deliveries)
 
     async def list_dead_letters(self, request: ctl.Name) -> ctl.StoredMessages:
         """List the dead letters of a group."""

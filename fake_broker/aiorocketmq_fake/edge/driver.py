@@ -22,8 +22,8 @@ from aiorocketmq_fake.core.values.model import (
 from aiorocketmq_fake.edge.clock import Clock
 from aiorocketmq_fake.edge.events import Events
 from aiorocketmq_fake.edge.gate import Gate
+from aiorocketmq_fake.edge.in_progress import InProgress
 from aiorocketmq_fake.edge.parking import Parking
-from aiorocketmq_fake.edge.quiet import Quiet
 
 if TYPE_CHECKING:
     from aiorocketmq_fake.edge.storage.journal import Journal
@@ -49,8 +49,8 @@ class Driver:
         """The journal on disk; None for a core in memory only."""
         self.clock = clock
         self.events = events
-        self.quiet = Quiet()
-        self.gate = Gate(self.quiet)
+        self.in_progress = InProgress()
+        self.gate = Gate(self.in_progress)
         """Closed, it cuts the broker off from all its clients."""
         self.parked = Parking()
         """The parked polls."""
@@ -95,7 +95,7 @@ class Driver:
         if happened := core.take_events():
             self.events.publish(happened)
         if outputs := core.take_outputs():
-            self._hand_out(outputs)
+            self._process_outputs(outputs)
         if not self.clock.is_manual:
             self._arm()
 
@@ -105,7 +105,7 @@ class Driver:
         If cancelled, the poll is cancelled in the core, and messages of its answer are released.
         """
         future = self.parked[poll_id]
-        self.quiet.leave()
+        self.in_progress.leave()
         try:
             if real_timeout is not None:
                 await asyncio.wait((future,), timeout=real_timeout)
@@ -113,9 +113,9 @@ class Driver:
             return await future
         except asyncio.CancelledError:
             if _has_answer(future):
-                self.give_back(future.result())
+                self.release_deliveries(future.result())
             else:
-                self.quiet.enter()
+                self.in_progress.enter()
             raise
         finally:
             if self.parked.pop(poll_id) is not None:
@@ -163,7 +163,7 @@ class Driver:
         while self._sleepers and self._sleepers[0][0] <= now:
             _, _, future = heapq.heappop(self._sleepers)
             if not future.done():
-                self.quiet.enter()
+                self.in_progress.enter()
                 future.set_result(None)
 
     async def sleep(self, seconds: float) -> None:
@@ -172,12 +172,12 @@ class Driver:
         self._sleeper_count += 1
         heapq.heappush(self._sleepers, (self.clock.now() + seconds, self._sleeper_count, future))
         self.settle()
-        self.quiet.leave()
+        self.in_progress.leave()
         try:
             await future
         except asyncio.CancelledError:
             if not _has_answer(future):
-                self.quiet.enter()
+                self.in_progress.enter()
             raise
 
     def stop(self) -> None:
@@ -186,24 +186,26 @@ class Driver:
             self._timer.cancel()
             self._timer = None
 
-    def _hand_out(self, outputs: tuple[Output, ...]) -> None:
+    def _process_outputs(self, outputs: tuple[Output, ...]) -> None:
         for output in outputs:
             if isinstance(output, PollAnswered):
                 future = self.parked.pop(output.poll_id)
                 if future is None or future.done():
-                    self.give_back(output.result)
+                    self.release_deliveries(output.result)
                 else:
-                    self.quiet.enter()
+                    self.in_progress.enter()
                     future.set_result(output.result)
             elif isinstance(output, ForChannels):
                 self.deliver_to_channels(output)
             else:
                 self.deliver_command(output)
 
-    def give_back(self, result: Received | Pulled) -> None:
+    def release_deliveries(self, result: Received | Pulled) -> None:
         """Release deliveries to a disconnected caller (R5.7)."""
         if isinstance(result, Received) and result.deliveries:
-            self.run(self.core.give_back, tuple(delivery.receipt_handle for delivery in result.deliveries))
+            self.run(
+                self.core.release_deliveries, tuple(delivery.receipt_handle for delivery in result.deliveries)
+            )
 
     def _arm(self) -> None:
         due = self.next_deadline()

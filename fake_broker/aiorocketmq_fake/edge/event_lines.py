@@ -28,8 +28,8 @@ TOGETHER = 1.0
 def as_line(event: Event, **more: object) -> str:
     """Return an event as one line of JSON: `at`, `event`, its own fields, `more`; messages without body and
     properties."""
-    told = {"at": round(event.at, 3), "event": type(event).__name__, **_plain(event), **more}
-    return json.dumps(told, ensure_ascii=False)
+    record = {"at": round(event.at, 3), "event": type(event).__name__, **_plain(event), **more}
+    return json.dumps(record, ensure_ascii=False)
 
 
 def _plain(value: object) -> dict[str, object]:
@@ -79,7 +79,7 @@ class EventLog:
         for event in events:
             if self._refusals:
                 self._end_refusals(event.at)
-            if isinstance(event, Refused) and self._is_told(event):
+            if isinstance(event, Refused) and self._has_line(event):
                 continue
             self._file.write(f"{as_line(event)}\n")
         self._file.flush()
@@ -90,26 +90,26 @@ class EventLog:
             self._end_refusals(inf)
             self._file.close()
 
-    def _is_told(self, event: Refused) -> bool:
+    def _has_line(self, event: Refused) -> bool:
         """Count a refusal; return whether an equal one has a line already."""
         key = (event.command, event.client_id, event.code, event.message)
-        told = self._refusals.get(key)
-        if told is None:
+        refusals = self._refusals.get(key)
+        if refusals is None:
             self._refusals[key] = _Refusals(event.at + TOGETHER, event)
             return False
-        told.last = event
-        told.times += 1
+        refusals.last = event
+        refusals.times += 1
         return True
 
     def _end_refusals(self, now: float) -> None:
         # Oldest first; setting the clock back only delays them.
         while self._refusals:
-            key, told = next(iter(self._refusals.items()))
-            if told.until > now:
+            key, refusals = next(iter(self._refusals.items()))
+            if refusals.until > now:
                 return
             del self._refusals[key]
-            if told.times:
-                self._file.write(f"{as_line(told.last, times=told.times)}\n")
+            if refusals.times:
+                self._file.write(f"{as_line(refusals.last, times=refusals.times)}\n")
 
     def __enter__(self) -> EventLog:
         return self

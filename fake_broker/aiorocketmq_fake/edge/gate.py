@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 
-from aiorocketmq_fake.edge.quiet import Quiet
+from aiorocketmq_fake.edge.in_progress import InProgress
 
 __all__ = ["Gate"]
 
@@ -12,8 +12,8 @@ __all__ = ["Gate"]
 class Gate:
     """Open at first. Waiting for it does not count as work in progress."""
 
-    def __init__(self, quiet: Quiet) -> None:
-        self._quiet = quiet
+    def __init__(self, in_progress: InProgress) -> None:
+        self._in_progress = in_progress
         self._opened: asyncio.Event | None = None
 
     @property
@@ -35,8 +35,8 @@ class Gate:
     async def wait(self) -> None:
         """Return when the gate is open; called by work that counts as in progress."""
         while self._opened is not None:
-            self._quiet.leave()
+            self._in_progress.leave()
             try:
                 await self._opened.wait()
             finally:
-                self._quiet.enter()
+                self._in_progress.enter()

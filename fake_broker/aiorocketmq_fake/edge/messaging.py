@@ -12,7 +12,7 @@ from aiorocketmq_fake.edge import conversion
 from aiorocketmq_fake.edge.caller import Caller, check_language
 from aiorocketmq_fake.edge.calls import Act
 from aiorocketmq_fake.edge.driver import Driver
-from aiorocketmq_fake.edge.neighbours import Neighbours
+from aiorocketmq_fake.edge.peers import PeerBrokers
 
 __all__ = ["Messaging"]
 
@@ -20,9 +20,9 @@ __all__ = ["Messaging"]
 class Messaging:
     """The unary half of `MessagingService`. Refusals of the core propagate."""
 
-    def __init__(self, driver: Driver, neighbours: Neighbours) -> None:
+    def __init__(self, driver: Driver, peers: PeerBrokers) -> None:
         self._driver = driver
-        self._neighbours = neighbours
+        self._peers = peers
         self._core = driver.core
 
     def acts(self) -> Mapping[str, Act]:
@@ -46,9 +46,9 @@ class Messaging:
 
     def query_route(self, request: pb.QueryRouteRequest, caller: Caller) -> pb.QueryRouteResponse:
         """List a topic's queues (3)."""
-        found = self._neighbours.ask(self._driver, _route, request.topic.name, client_id=caller.client_id)
+        entries = self._peers.ask(self._driver, _route, request.topic.name, client_id=caller.client_id)
         response = pb.QueryRouteResponse(status=_ok())
-        for entry, address in found:
+        for entry, address in entries:
             endpoints = address.endpoints(request.endpoints, self._core.profile)
             conversion.set_queue(response.message_queues.add(), entry, request.topic, endpoints)
         return response
@@ -57,11 +57,11 @@ class Messaging:
         self, request: pb.QueryAssignmentRequest, caller: Caller
     ) -> pb.QueryAssignmentResponse:
         """Return the assignment of a consumer (R3.6-R3.8)."""
-        found = self._neighbours.ask(
+        entries = self._peers.ask(
             self._driver, _assignment, caller.client_id, request.topic.name, request.group.name
         )
         response = pb.QueryAssignmentResponse(status=_ok())
-        for entry, address in found:
+        for entry, address in entries:
             endpoints = address.endpoints(request.endpoints, self._core.profile)
             queue = response.assignments.add().message_queue
             conversion.set_queue(queue, entry, request.topic, endpoints)

@@ -18,8 +18,8 @@ from aiorocketmq_fake.edge.endpoint import join
 from aiorocketmq_fake.edge.events import Events
 from aiorocketmq_fake.edge.faults import Faults
 from aiorocketmq_fake.edge.grpc_server import GrpcServer
-from aiorocketmq_fake.edge.neighbours import Neighbour, Neighbours
 from aiorocketmq_fake.edge.operations import Operations
+from aiorocketmq_fake.edge.peers import PeerBroker, PeerBrokers
 from aiorocketmq_fake.edge.remoting.server import RemotingServer
 from aiorocketmq_fake.edge.remoting.service import Service
 from aiorocketmq_fake.edge.telemetry import Telemetry
@@ -83,20 +83,18 @@ class Node(Operations):
         self._telemetry = Telemetry(self._driver, self.faults, address)
         self.clock: BrokerClock = BrokerClock() if leader is None else leader.clock
         """The broker's clock; a manual one is moved here."""
-        self.clock.tell(self._driver, self._telemetry)
-        self._neighbours: Neighbours = Neighbours() if leader is None else leader._neighbours
-        self._neighbours.join(Neighbour(self._driver, address, self._is_listed, remoting))
+        self.clock.add(self._driver, self._telemetry)
+        self._peers: PeerBrokers = PeerBrokers() if leader is None else leader._peers
+        self._peers.join(PeerBroker(self._driver, address, self._is_listed, remoting))
         self._gone_at: float | None = None
         self.rebooted: Callable[[], object] = lambda: None
         """Called on every start."""
-        self._service = messaging_service(
-            self._driver, self.faults, self._telemetry, address, self._neighbours
-        )
+        self._service = messaging_service(self._driver, self.faults, self._telemetry, address, self._peers)
         self._server = GrpcServer((self._service,), tls)
         self._remoting_address = remoting
         self._remoting: RemotingServer | None = None
         if remoting is not None:
-            service = Service(self._driver, self.faults, remoting, self._neighbours)
+            service = Service(self._driver, self.faults, remoting, self._peers)
             self._remoting = RemotingServer(self._driver, service, tls)
 
     # Endpoints

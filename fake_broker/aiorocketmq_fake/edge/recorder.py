@@ -23,7 +23,7 @@ from aiorocketmq_fake.edge.recording_rows import is_recorded, row_of
 if TYPE_CHECKING:
     from aiorocketmq_fake.edge.recording_files import Row, SeriesFiles
 
-__all__ = ["PyarrowMissing", "Recorder"]
+__all__ = ["PyarrowMissingError", "Recorder"]
 
 EVENTS_PER_BLOCK = 512
 
@@ -31,7 +31,7 @@ TICKS = 10
 """Checks per file lifetime whether it must be completed, without events."""
 
 
-class PyarrowMissing(ModuleNotFoundError):
+class PyarrowMissingError(ModuleNotFoundError):
     """The extra that recordings need is not installed; the text says how to install it."""
 
 
@@ -43,7 +43,7 @@ class Recorder:
     """Writes events to Parquet files in `folder` (docs/reference/recording.md), from construction to `close`.
 
     `run_id` names the run (default: the folder's name) and must be that of the clients' recorders. `clock` returns
-    Unix seconds and is given when the broker's clock is moved by hand. Raises PyarrowMissing without that package.
+    Unix seconds and is given when the broker's clock is moved by hand. Raises PyarrowMissingError without that package.
     """
 
     def __init__(
@@ -80,7 +80,7 @@ class Recorder:
         )
         self._add(("recorder.start", self._now_us()))
         tick = seconds_per_file / TICKS
-        threading.Thread(target=self._look, args=(tick,), name="recording-clock", daemon=True).start()
+        threading.Thread(target=self._check_age, args=(tick,), name="recording-clock", daemon=True).start()
 
     def record(self, events: Sequence[Event]) -> None:
         """Record events; cheap, as rows are made and written on a thread. Without effect after `close`."""
@@ -104,7 +104,7 @@ class Recorder:
         self._add(("recorder.end", self._now_us()))
         self._closed = True
         with self._lock:
-            self._hand_over()
+            self._flush()
         self._files.finish()
 
     def __enter__(self) -> Recorder:
@@ -126,16 +126,16 @@ class Recorder:
         with self._lock:
             self._block.append((seq, self._boot, real_us, fact))
             if len(self._block) >= EVENTS_PER_BLOCK:
-                self._hand_over()
+                self._flush()
 
-    def _look(self, tick: float) -> None:
+    def _check_age(self, tick: float) -> None:
         """Flush recorded events, so that a quiet broker's files are completed in time."""
         while not self._ended.wait(tick):
             with self._lock:
                 if not self._ended.is_set():
-                    self._hand_over()
+                    self._flush()
 
-    def _hand_over(self) -> None:
+    def _flush(self) -> None:
         block, self._block = self._block, []
         self._files.write(block, self._row)
 
@@ -181,7 +181,7 @@ def _series_files() -> type[SeriesFiles]:
     except ModuleNotFoundError as missing:
         if (missing.name or "").partition(".")[0] != "pyarrow":
             raise
-        raise PyarrowMissing(
+        raise PyarrowMissingError(
             "recording needs pyarrow: run pip install 'aiorocketmq[recording]'."
         ) from missing
     return SeriesFiles

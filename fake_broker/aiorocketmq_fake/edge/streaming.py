@@ -59,7 +59,7 @@ class Streaming:
         self, name: str, serve: Callable[[Any, Caller, Context, FaultRule | None], Awaitable[None]]
     ) -> grpc.RpcMethodHandler[bytes, Message]:
         async def handle(payload: bytes, context: Context) -> None:
-            self._driver.quiet.enter()
+            self._driver.in_progress.enter()
             try:
                 await self._driver.gate.wait()
                 request = await parse(name, payload, context)
@@ -75,7 +75,7 @@ class Streaming:
                 logger.exception("%s failed", name)
                 await abort(context, "INTERNAL", f"the fake broker failed in {name}: its log says why.")
             finally:
-                self._driver.quiet.leave()
+                self._driver.in_progress.leave()
 
         return grpc.unary_stream_rpc_method_handler(
             handle, response_serializer=METHODS[name].response.SerializeToString
@@ -96,10 +96,10 @@ class Streaming:
         try:
             self._check("ReceiveMessage", request, caller, rule)
             remaining = context.time_remaining()
-            found = self._driver.run(
+            result = self._driver.run(
                 self._driver.core.receive, conversion.receive_request(request, caller, remaining)
             )
-            answer = await self._wait(found, remaining)
+            answer = await self._wait(result, remaining)
         except Refusal as refused:
             answer = Received(refused.code, refused.message)
         assert isinstance(answer, Received)
@@ -111,10 +111,10 @@ class Streaming:
         try:
             self._check("PullMessage", request, caller, rule)
             remaining = context.time_remaining()
-            found = self._driver.run(
+            result = self._driver.run(
                 self._driver.core.pull, conversion.pull_request(request, caller, remaining)
             )
-            answer = await self._wait(found, remaining)
+            answer = await self._wait(result, remaining)
         except Refusal as refused:
             answer = Pulled(refused.code, refused.message, (), request.offset)
         assert isinstance(answer, Pulled)
@@ -128,20 +128,20 @@ class Streaming:
         if rule is not None and rule.disturbance is Disturbance.REFUSE:
             raise Refusal(Code(rule.code), rule.message)
 
-    async def _wait(self, found: Received | Pulled | Parked, remaining: float | None) -> Received | Pulled:
+    async def _wait(self, result: Received | Pulled | Parked, remaining: float | None) -> Received | Pulled:
         """Return the answer when it is there and durable."""
-        if isinstance(found, Parked):
+        if isinstance(result, Parked):
             real_timeout = None
             if self._driver.clock.is_manual and remaining is not None:
                 real_timeout = max(remaining - REAL_MARGIN, 0.0)
-            found = await self._driver.poll(found.poll_id, real_timeout)
+            result = await self._driver.poll(result.poll_id, real_timeout)
         if self._driver.journal is not None:
             try:
                 await self._driver.durable()
             except BaseException:
-                self._driver.give_back(found)
+                self._driver.release_deliveries(result)
                 raise
-        return found
+        return result
 
     def _received(self, answer: Received) -> Iterator[Message]:
         """Build the frames of a receive's answer (R5.5)."""
@@ -189,4 +189,4 @@ class Streaming:
             # The first frame is the status, then one for each delivery.
             if unwritten := deliveries[max(written - 1, 0) :]:
                 handles = tuple(delivery.receipt_handle for delivery in unwritten)
-                self._driver.run(self._driver.core.give_back, handles)
+                self._driver.run(self._driver.core.release_deliveries, handles)

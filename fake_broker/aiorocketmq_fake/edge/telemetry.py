@@ -130,7 +130,7 @@ class Telemetry:
     def _write(self, stream: _Stream, frame: pb.TelemetryCommand) -> None:
         """Queue a frame; it counts as work in progress until it is written."""
         if not stream.is_ending and stream.put(frame):
-            self._driver.quiet.enter()
+            self._driver.in_progress.enter()
 
     async def _serve(self, requests: object, context: Context) -> None:
         stream = _Stream()
@@ -147,7 +147,7 @@ class Telemetry:
                 self._driver.run(self._driver.core.lose_stream, stream.client_id)
             while not stream.outbox.empty():
                 if not isinstance(stream.outbox.get_nowait(), _End):
-                    self._driver.quiet.leave()
+                    self._driver.in_progress.leave()
         if end.status != "OK":
             await abort(context, end.status, end.text)
 
@@ -165,14 +165,14 @@ class Telemetry:
                 await context.write(item)
                 written += 1
             finally:
-                self._driver.quiet.leave()
+                self._driver.in_progress.leave()
 
     async def _read(self, stream: _Stream, context: Context) -> None:
         """Read the client's frames until one side ends the stream."""
         caller = caller_of(context)
         stream.client_id = caller.client_id
         while (payload := await context.read()) is not aio.EOF:
-            self._driver.quiet.enter()
+            self._driver.in_progress.enter()
             try:
                 await self._driver.gate.wait()
                 command = pb.TelemetryCommand.FromString(payload)
@@ -189,7 +189,7 @@ class Telemetry:
                 logger.exception("Telemetry failed")
                 stream.end("INTERNAL", "the fake broker failed in Telemetry: its log says why.")
             finally:
-                self._driver.quiet.leave()
+                self._driver.in_progress.leave()
         stream.end()
 
     def _take(self, stream: _Stream, caller: Caller, command: pb.TelemetryCommand) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from aiorocketmq_fake.core.values.classic_model import Beat, Classic
+from aiorocketmq_fake.core.values.classic_model import Classic, Heartbeat
 from aiorocketmq_fake.core.values.codes import Code, MessageType, Permission, Refusal, Resolution, TopicType
 from aiorocketmq_fake.core.values.model import (
     CheckHalf,
@@ -184,7 +184,7 @@ def test_a_half_message_is_ended_by_its_offset(desk: Any) -> None:
 
 def test_a_producer_of_the_group_is_asked_and_answers_with_the_new_offset(desk: Any) -> None:
     first = half(desk, "m")
-    desk.broker.beat(7, Beat("p", producers=("pg",)), now=desk.now)
+    desk.broker.beat(7, Heartbeat("p", producers=("pg",)), now=desk.now)
     desk.broker.advance(desk.now + 70.0)
     desk.now += 70.0
     asked = [each for each in desk.broker.take_outputs() if isinstance(each.command, CheckHalf)][-1]

@@ -381,9 +381,9 @@ class BrokerMachine(RuleBasedStateMachine):
 
     @precondition(lambda self: self.held)
     @rule(number=picks)
-    def give_back(self, number: int) -> None:
+    def release_deliveries(self, number: int) -> None:
         held = self.pick(number)
-        self.command(lambda: self.broker.give_back((held.handle,), now=self.now))
+        self.command(lambda: self.broker.release_deliveries((held.handle,), now=self.now))
 
     @rule(group=groups, client=st.integers(1, 2))
     def leave_and_join(self, group: str, client: int) -> None:
@@ -512,13 +512,13 @@ class Twice(Leasing):
     def schedule(self, lease: Lease) -> None:
         super().schedule(lease)
         if lease.order is None:
-            self._redelivery.bring_back(lease)
+            self._redelivery.redeliver(lease)
 
 
 class Forgetful(Redelivery):
     """Loses what is not acked."""
 
-    def bring_back(self, lease: Lease) -> None:
+    def redeliver(self, lease: Lease) -> None:
         pass
 
 
@@ -528,7 +528,7 @@ class Again(Leasing):
     def settle(self, lease: Lease) -> None:
         super().settle(lease)
         if lease.order is None:
-            self._redelivery.bring_back(lease)
+            self._redelivery.redeliver(lease)
 
 
 PROFILES = [DOCUMENTED, APACHE_5_5]

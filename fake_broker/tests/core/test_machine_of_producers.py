@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 from aiorocketmq_fake.core.broker import Broker, Parts
 from aiorocketmq_fake.core.commands.checks import Checks
-from aiorocketmq_fake.core.records.half_messages import Half
+from aiorocketmq_fake.core.records.half_messages import HalfMessage
 from aiorocketmq_fake.core.values import events
 from aiorocketmq_fake.core.values.codes import ClientType, MessageType, Refusal, Resolution, TopicType
 from aiorocketmq_fake.core.values.model import (
@@ -312,29 +312,29 @@ class ProducerMachine(RuleBasedStateMachine):
 class Obstinate(Checks):
     """Asks about what has ended."""
 
-    def leave(self, half: Half) -> None:
+    def leave(self, half: HalfMessage) -> None:
         pass
 
-    def _on_due(self, half: Half) -> None:
+    def _on_due(self, half: HalfMessage) -> None:
         self._check(half)
-        self._state.agenda.set(half, self._state.now + 3_600_000, self._on_due)
+        self._state.timers.set(half, self._state.now + 3_600_000, self._on_due)
 
 
 class Silent(Checks):
     """Never asks and never gives up."""
 
-    def watch(self, half: Half) -> None:
+    def watch(self, half: HalfMessage) -> None:
         half.immune_until = self._state.now
 
 
 class Hasty(Checks):
     """Asks at once."""
 
-    def _immunity_end(self, half: Half) -> int:
+    def _immunity_end(self, half: HalfMessage) -> int:
         return 0
 
-    def _set(self, half: Half, earliest: int) -> None:
-        self._state.agenda.set(half, self._state.now + 20_000, self._on_due)
+    def _set(self, half: HalfMessage, earliest: int) -> None:
+        self._state.timers.set(half, self._state.now + 20_000, self._on_due)
 
 
 PROFILES = [DOCUMENTED, APACHE_5_5, APACHE_5_5_CLUSTER]

@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 from aiorocketmq_fake.core.values.classic_model import (
     NO_CHANNEL,
-    Beat,
     CloseChannel,
+    Heartbeat,
     Member,
     MembersChanged,
     Membership,
@@ -34,7 +34,7 @@ def membership(*topics: str, expression: str = "*", version: int = 1, **fields: 
 
 def beat(desk: Any, channel: int, *memberships: Membership, producers: tuple[str, ...] = ()) -> list[object]:
     """Send a heartbeat; returns what the broker wants to tell clients."""
-    desk.broker.beat(channel, Beat(f"c{channel}", memberships, producers), now=desk.now)
+    desk.broker.beat(channel, Heartbeat(f"c{channel}", memberships, producers), now=desk.now)
     return list(desk.broker.take_outputs())
 
 

@@ -468,7 +468,7 @@ def test_cancelling_what_is_not_there_does_nothing(desk: Any) -> None:
 def test_deliveries_that_could_not_be_written_come_back_uncounted(desk: Any) -> None:
     """R5.7, consumption §1."""
     desk.send("m")
-    desk.broker.give_back((desk.one().receipt_handle, "unknown"), now=desk.now)
+    desk.broker.release_deliveries((desk.one().receipt_handle, "unknown"), now=desk.now)
     desk.wait(desk.profile.undelivered_hold + desk.profile.revive_latency)
     assert desk.one().attempt == 1
 
@@ -476,7 +476,7 @@ def test_deliveries_that_could_not_be_written_come_back_uncounted(desk: Any) -> 
 def test_a_real_server_counts_an_unwritten_delivery_of_an_ordered_group(make_desk: Any) -> None:
     desk = make_desk(ordered=True)
     desk.send("m")
-    desk.broker.give_back((desk.one().receipt_handle,), now=desk.now)
+    desk.broker.release_deliveries((desk.one().receipt_handle,), now=desk.now)
     desk.wait(desk.profile.undelivered_hold)
     assert desk.one().attempt == (2 if desk.profile.ordered_undelivered_counts else 1)
 

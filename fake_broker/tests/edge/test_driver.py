@@ -51,7 +51,7 @@ def park(driver: Driver) -> int:
     request = ReceiveRequest(client_id="c", group="g", topic="t", invisible=30.0, polling=10.0)
     found = driver.run(driver.core.receive, request)
     assert isinstance(found, Parked)
-    driver.quiet.enter()
+    driver.in_progress.enter()
     return found.poll_id
 
 
@@ -60,19 +60,19 @@ async def wait(driver: Driver, poll_id: int, real_timeout: float | None = None) 
     try:
         return await driver.poll(poll_id, real_timeout)
     finally:
-        driver.quiet.leave()
+        driver.in_progress.leave()
 
 
 async def test_an_answered_poll_hands_its_messages_over(driver: Driver) -> None:
     waiting = asyncio.create_task(wait(driver, park(driver)))
     await asyncio.sleep(0)
-    assert driver.quiet.working == 0
+    assert driver.in_progress.count == 0
     driver.run(driver.core.send, (MESSAGE,))
-    assert driver.quiet.working == 1
+    assert driver.in_progress.count == 1
     answer = await waiting
     assert isinstance(answer, Received)
     assert [delivery.attempt for delivery in answer.deliveries] == [1]
-    assert driver.quiet.working == 0
+    assert driver.in_progress.count == 0
 
 
 async def test_a_poll_cancelled_before_its_answer_takes_nothing(driver: Driver) -> None:
@@ -82,7 +82,7 @@ async def test_a_poll_cancelled_before_its_answer_takes_nothing(driver: Driver) 
     await asyncio.wait((waiting,))
     driver.run(driver.core.send, (MESSAGE,))
     assert driver.core.leases() == ()
-    assert (len(driver.parked), driver.quiet.working) == (0, 0)
+    assert (len(driver.parked), driver.in_progress.count) == (0, 0)
 
 
 async def test_a_poll_cancelled_between_answer_and_reading_gives_its_messages_back(driver: Driver) -> None:
@@ -93,7 +93,7 @@ async def test_a_poll_cancelled_between_answer_and_reading_gives_its_messages_ba
     await asyncio.wait((waiting,))
     assert waiting.cancelled()
     assert driver.core.leases() == ()
-    assert (len(driver.parked), driver.quiet.working) == (0, 0)
+    assert (len(driver.parked), driver.in_progress.count) == (0, 0)
 
 
 async def test_a_poll_answered_after_its_cancellation_gives_its_messages_back(driver: Driver) -> None:
@@ -103,23 +103,23 @@ async def test_a_poll_answered_after_its_cancellation_gives_its_messages_back(dr
     driver.run(driver.core.send, (MESSAGE,))
     await asyncio.wait((waiting,))
     assert driver.core.leases() == ()
-    assert (len(driver.parked), driver.quiet.working) == (0, 0)
+    assert (len(driver.parked), driver.in_progress.count) == (0, 0)
 
 
 async def test_a_poll_whose_real_time_is_over_is_answered_empty(driver: Driver) -> None:
     answer = await wait(driver, park(driver), 0.01)
     assert (answer.code, answer.deliveries) == (DOCUMENTED.empty_receive_code, ())
-    assert (len(driver.parked), driver.quiet.working) == (0, 0)
+    assert (len(driver.parked), driver.in_progress.count) == (0, 0)
 
 
 async def test_sleepers_are_woken_in_order_when_their_time_comes(driver: Driver) -> None:
     woken: list[int] = []
 
     async def sleep(seconds: int) -> None:
-        driver.quiet.enter()
+        driver.in_progress.enter()
         await driver.sleep(seconds)
         woken.append(seconds)
-        driver.quiet.leave()
+        driver.in_progress.leave()
 
     async with asyncio.TaskGroup() as tasks:
         for seconds in (3, 1, 2):
@@ -127,17 +127,17 @@ async def test_sleepers_are_woken_in_order_when_their_time_comes(driver: Driver)
         await asyncio.sleep(0)
         assert driver.next_deadline() == 1001.0
         driver.reach(1002.0)
-        assert await driver.quiet.wait(1)
+        assert await driver.in_progress.wait(1)
         assert woken == [1, 2]
         driver.reach(1003.0)
     assert woken == [1, 2, 3]
 
 
 async def test_quiet_is_not_waited_for_longer_than_was_asked(driver: Driver) -> None:
-    driver.quiet.enter()
-    assert not await driver.quiet.wait(0.01)
-    driver.quiet.leave()
-    assert await driver.quiet.wait(0.01)
+    driver.in_progress.enter()
+    assert not await driver.in_progress.wait(0.01)
+    driver.in_progress.leave()
+    assert await driver.in_progress.wait(0.01)
 
 
 def test_a_real_clock_never_runs_backwards(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -18,7 +18,7 @@ from aiorocketmq_fake.core.values.model import (
     OutgoingMessage,
     StoredMessage,
 )
-from aiorocketmq_fake.edge.recorder import PyarrowMissing, Recorder
+from aiorocketmq_fake.edge.recorder import PyarrowMissingError, Recorder
 from aiorocketmq_fake.edge.recording_rows import fingerprint
 
 parquet = pytest.importorskip("pyarrow.parquet")
@@ -202,7 +202,7 @@ def test_without_pyarrow_one_sentence_names_the_extra(
 ) -> None:
     monkeypatch.delitem(sys.modules, "aiorocketmq_fake.edge.recording_files", raising=False)
     monkeypatch.setitem(sys.modules, "pyarrow", None)
-    with pytest.raises(PyarrowMissing, match=r"pip install 'aiorocketmq\[recording\]'"):
+    with pytest.raises(PyarrowMissingError, match=r"pip install 'aiorocketmq\[recording\]'"):
         Recorder(tmp_path)
 
 

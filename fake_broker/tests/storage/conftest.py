@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 from aiorocketmq_fake.core.broker import Broker
 from aiorocketmq_fake.core.commands.access import User
-from aiorocketmq_fake.core.values.classic_model import Beat, Classic, Membership, SendBack, Subscribed
+from aiorocketmq_fake.core.values.classic_model import Classic, Heartbeat, Membership, SendBack, Subscribed
 from aiorocketmq_fake.core.values.codes import (
     ClientType,
     LiteAction,
@@ -182,7 +182,7 @@ class History:
 
     def do_give_back(self, first: int, second: int) -> None:
         if self.handles:
-            self.run("give_back", (self.handles[first % len(self.handles)][2],))
+            self.run("release_deliveries", (self.handles[first % len(self.handles)][2],))
 
     def do_transaction(self, first: int, second: int) -> None:
         if self.transactions:
@@ -288,7 +288,7 @@ class History:
             case 3:
                 self.run("unlock_queues", group, f"remoting-{channel}", (("normal", 0),))
             case _:
-                beat = Beat(f"remoting-{channel}", (Membership(group, wanted),), ("producers",))
+                beat = Heartbeat(f"remoting-{channel}", (Membership(group, wanted),), ("producers",))
                 self.run("beat", channel, beat)
 
     def do_remoting(self, first: int, second: int) -> None:

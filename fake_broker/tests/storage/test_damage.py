@@ -61,9 +61,9 @@ def test_damage_of_any_kind_is_served_whole_or_refused_by_name(known: Folders) -
 
 def test_the_judge_finds_a_start_that_forgets(known: Folders) -> None:
     whole = known.whole[0]
-    less = {**known.views[whole], "standings": []}
+    less = {**known.views[whole], "group_positions": []}
     found = judge(Folders((whole,), known.older, known.other, {whole: less}), 40, seed=2)
-    assert any("served with other standings" in sentence for sentence in found.broken)
+    assert any("served with other group_positions" in sentence for sentence in found.broken)
 
 
 @pytest.mark.parametrize(

@@ -90,7 +90,7 @@ async def test_a_broker_cut_off_at_any_point_comes_back_as_it_was(
             twin.restart(now=later)
             twin.take_events()
             twin.take_outputs()
-            twin.forget_deliveries()
+            twin.clear_deliveries()
             try:
                 assert difference(twin, back) is None
             finally:
@@ -113,14 +113,14 @@ READERS = frozenset(
             "next_deadline",
             "offsets",
             "order_records",
-            "standings",
+            "group_positions",
             "topics",
         ),
         *("take_events", "take_outputs", "totals", "transient"),
         *("has_group", "members", "producers", "queue", "subscription", "topic"),
     }
 )
-BEFORE_ANYTHING = frozenset({"forget_deliveries", "keep_entries", "rebuild"})
+BEFORE_ANYTHING = frozenset({"clear_deliveries", "set_entries_factory", "rebuild"})
 
 
 def commands() -> set[str]:

@@ -181,8 +181,8 @@ class Access:
             shown = bytes.fromhex(pieces.get("Signature", ""))
         except ValueError:
             raise _denied("the signature is not hexadecimal.") from None
-        made = hmac.digest(user.secret.encode(), signature.date_time.encode(), "sha1")
-        if not signature.date_time or not hmac.compare_digest(shown, made):
+        digest = hmac.digest(user.secret.encode(), signature.date_time.encode(), "sha1")
+        if not signature.date_time or not hmac.compare_digest(shown, digest):
             raise _denied("check signature failed.")
         window = self._state.profile.signature_window
         if window is not None and abs(self._state.at - _instant(signature.date_time)) > window:
@@ -192,8 +192,8 @@ class Access:
     def _signer_of_frame(self, signature: FrameSignature) -> User:
         """Return the user who signed a request of the remoting protocol (remoting 8)."""
         user = self._user(signature.access_key)
-        made = b64encode(hmac.digest(user.secret.encode(), signature.content, "sha1"))
-        if not hmac.compare_digest(signature.signature.encode(), made):
+        digest = b64encode(hmac.digest(user.secret.encode(), signature.content, "sha1"))
+        if not hmac.compare_digest(signature.signature.encode(), digest):
             raise _denied("check signature failed.")
         return user
 

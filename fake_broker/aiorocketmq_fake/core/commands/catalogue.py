@@ -5,7 +5,7 @@ from aiorocketmq_fake.core.commands.leasing import Leasing
 from aiorocketmq_fake.core.commands.lite_topics import LiteTopics
 from aiorocketmq_fake.core.commands.pulling import Pulling
 from aiorocketmq_fake.core.commands.receiving import Receiving
-from aiorocketmq_fake.core.commands.registry import tell_changed
+from aiorocketmq_fake.core.commands.registry import report_change
 from aiorocketmq_fake.core.commands.transactions import Transactions
 from aiorocketmq_fake.core.records.groups import Group
 from aiorocketmq_fake.core.records.topics import Topic
@@ -80,7 +80,7 @@ class Catalogue:
         check_group(config.name)
         self._check_group_config(config)
         state.groups[config.name] = Group(config, state.log_end)
-        tell_changed(state, config, deleted=False)
+        report_change(state, config, deleted=False)
 
     def update_group(self, config: GroupConfig) -> None:
         """Replace the settings of a group; its order records end with a change between ordered and normal
@@ -93,7 +93,7 @@ class Catalogue:
                 if group_name == config.name:
                     consumption.forget_orders()
         group.config = config
-        tell_changed(state, config, deleted=False)
+        report_change(state, config, deleted=False)
 
     def delete_group(self, name: str) -> None:
         """Remove a group with all that belongs to it, except its dead letters."""
@@ -105,7 +105,7 @@ class Catalogue:
                 self._forget(group_name, topic_name)
         self._lite.forget_group(name)
         del state.groups[name]
-        tell_changed(state, group.config, deleted=True)
+        report_change(state, group.config, deleted=True)
 
     def _forget(self, group_name: str, topic_name: str) -> None:
         state = self._state

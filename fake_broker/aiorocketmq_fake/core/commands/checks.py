@@ -10,7 +10,7 @@ from dataclasses import replace
 
 from aiorocketmq_fake.core.commands.members import Members
 from aiorocketmq_fake.core.records.clients import Client
-from aiorocketmq_fake.core.records.half_messages import Half, Halves
+from aiorocketmq_fake.core.records.half_messages import HalfMessage, HalfMessages
 from aiorocketmq_fake.core.state import State, milliseconds
 from aiorocketmq_fake.core.values import limits
 from aiorocketmq_fake.core.values.classic_model import Classic
@@ -28,14 +28,14 @@ from aiorocketmq_fake.core.values.model import (
 class Checks:
     """Schedules checks and chooses the producer to ask."""
 
-    def __init__(self, state: State, halves: Halves, members: Members) -> None:
+    def __init__(self, state: State, half_messages: HalfMessages, members: Members) -> None:
         self._state = state
         self._members = members
-        self._halves = halves
+        self._half_messages = half_messages
         self._began = state.now
         self._turn = 0
 
-    def watch(self, half: Half) -> None:
+    def watch(self, half: HalfMessage) -> None:
         """Schedule the first check of a half message."""
         state = self._state
         half.immune_until = self._immunity_end(half)
@@ -43,11 +43,11 @@ class Checks:
             return
         self._set(half, half.immune_until)
 
-    def leave(self, half: Half) -> None:
+    def leave(self, half: HalfMessage) -> None:
         """Cancel further checks."""
-        self._state.agenda.cancel(half)
+        self._state.timers.cancel(half)
 
-    def _immunity_end(self, half: Half) -> int:
+    def _immunity_end(self, half: HalfMessage) -> int:
         """Return the end of a half message's immunity (9.3)."""
         profile = self._state.profile
         own = half.content.recovery_duration
@@ -61,12 +61,12 @@ class Checks:
             return self._state.now
         return begin + milliseconds(immunity)
 
-    def _age_begin(self, half: Half) -> int:
+    def _age_begin(self, half: HalfMessage) -> int:
         if self._state.profile.half_age_from_born:
             return milliseconds(half.content.born_timestamp or 0.0)
         return half.sent_at
 
-    def _set(self, half: Half, earliest: int) -> None:
+    def _set(self, half: HalfMessage, earliest: int) -> None:
         """Schedule the next check at a time, or at the first scan after it."""
         state = self._state
         profile = state.profile
@@ -76,16 +76,16 @@ class Checks:
             at = self._began + ((at - self._began) // step + 1) * step
         else:
             at = min(at, max(self._end(half), state.now))
-        state.agenda.set(half, at, self._on_due)
+        state.timers.set(half, at, self._on_due)
 
-    def _end(self, half: Half) -> int:
+    def _end(self, half: HalfMessage) -> int:
         return self._age_begin(half) + milliseconds(self._state.profile.half_lifetime)
 
-    def _on_due(self, half: Half) -> None:
+    def _on_due(self, half: HalfMessage) -> None:
         state = self._state
         limit = state.profile.check_limit
         if state.now >= self._end(half) or (limit is not None and half.checks >= limit):
-            self._halves.remove(half, state.now)
+            self._half_messages.remove(half, state.now)
             state.events.append(
                 TransactionGivenUp(state.at, half.content, half.content.message_id, half.checks)
             )
@@ -94,12 +94,12 @@ class Checks:
         pause = 0.0 if state.profile.checks_scan else state.profile.check_interval
         self._set(half, state.now + milliseconds(pause))
 
-    def _check(self, half: Half) -> None:
+    def _check(self, half: HalfMessage) -> None:
         """Ask one producer; without a producer the check is lost, but counts (R9.8)."""
         state = self._state
         half.checks += 1
         half.stored_at = state.now
-        half.offset = self._halves.next_offset()
+        half.offset = self._half_messages.next_offset()
         if state.profile.internal_properties_leak:
             properties = {**half.content.properties, limits.CHECK_TIMES_PROPERTY: str(half.checks)}
             half.content = replace(half.content, properties=properties)
@@ -113,11 +113,11 @@ class Checks:
         if client is None:
             return
         until = state.now + milliseconds(state.profile.transaction_memory)
-        self._halves.await_decision(half, until, state.now)
+        self._half_messages.await_decision(half, until, state.now)
         order = RecoverOrphanedTransaction(self._shown(half), message_id)
         state.outputs.append(CommandForClient(client_id, order))
 
-    def _check_classic(self, half: Half, classic: Classic) -> None:
+    def _check_classic(self, half: HalfMessage, classic: Classic) -> None:
         """Ask a connection of the producer group; a decision names the place that this check gave the message."""
         state = self._state
         producer = self._members.a_producer(classic.properties.get("PGROUP", ""))
@@ -139,7 +139,7 @@ class Checks:
                 return client
         return None
 
-    def _shown(self, half: Half) -> StoredMessage:
+    def _shown(self, half: HalfMessage) -> StoredMessage:
         """Show a half message as its producer is asked about it (R9.10)."""
         return StoredMessage(
             half.content,

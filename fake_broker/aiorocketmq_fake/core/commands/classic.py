@@ -18,7 +18,7 @@ from aiorocketmq_fake.core.commands.transactions import Transactions
 from aiorocketmq_fake.core.records.topics import Topic
 from aiorocketmq_fake.core.values import limits
 from aiorocketmq_fake.core.values.classic_model import (
-    Beat,
+    Heartbeat,
     Member,
     MembersOfGroup,
     QueueKey,
@@ -68,7 +68,7 @@ class ClassicBroker(Inspection):
 
     # Members and locks
 
-    def beat(self, channel: int, beat: Beat, *, now: float) -> None:
+    def beat(self, channel: int, beat: Heartbeat, *, now: float) -> None:
         """Register a connection in the groups of its heartbeat; groups and their retry topics are created."""
         self._run("Remoting.HEART_BEAT", beat.client_id, now, self._members.beat, channel, beat)
 
@@ -211,7 +211,7 @@ class ClassicBroker(Inspection):
         return replace(message, delivery_timestamp=self._state.at + delay)
 
     def _end_half(self, offset: int, resolution: Resolution, client_id: str, from_check: bool) -> None:
-        half = self._halves.at(offset)
+        half = self._half_messages.at(offset)
         if half is None:
             raise Refusal(Code.INVALID_TRANSACTION_ID, "Find prepared transaction message failed")
         topic, transaction_id = half.key

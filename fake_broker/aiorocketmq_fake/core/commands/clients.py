@@ -2,7 +2,7 @@
 
 from aiorocketmq_fake.core.commands.leasing import Leasing
 from aiorocketmq_fake.core.commands.lite_subscriptions import LITE_CLIENTS, LiteSubscriptions, lite_quota
-from aiorocketmq_fake.core.commands.registry import check_session_group, looked_up_group
+from aiorocketmq_fake.core.commands.registry import check_session_group, session_group
 from aiorocketmq_fake.core.filters.expressions import parse
 from aiorocketmq_fake.core.records.clients import Client
 from aiorocketmq_fake.core.records.groups import Group, retry_policy
@@ -88,7 +88,7 @@ class Clients:
     def forget_all(self) -> None:
         """Drop every client: the proxy lost its memory (R12.7)."""
         for client in self._state.clients.values():
-            self._state.agenda.cancel(client)
+            self._state.timers.cancel(client)
         self._state.clients.clear()
         self._lite.forget_all()
 
@@ -123,7 +123,7 @@ class Clients:
         for _, expression in subscription.filters:
             if not expression.expression and expression.type.name == "SQL":
                 parse(expression, state.profile)
-        group = looked_up_group(state, subscription.group)
+        group = session_group(state, subscription.group)
         if client_type in LITE_CLIENTS:
             self._check_bound(subscription, group)
         if group is None and state.profile.session_needs_group:
@@ -180,14 +180,14 @@ class Clients:
     def _touch(self, client: Client) -> None:
         state = self._state
         client.last_seen = state.now
-        state.agenda.set(client, state.now + milliseconds(state.profile.client_expiry), self._expire)
+        state.timers.set(client, state.now + milliseconds(state.profile.client_expiry), self._expire)
 
     def _expire(self, client: Client) -> None:
         self._leave(client, expired=True)
 
     def _leave(self, client: Client, *, expired: bool) -> None:
         state = self._state
-        state.agenda.cancel(client)
+        state.timers.cancel(client)
         del state.clients[client.id]
         state.events.append(
             ClientLeft(state.at, client.id, client.settings.client_type, client.group, expired)

@@ -30,7 +30,7 @@ class DeadLetters:
         topic = self._storage.system_topic(dead_letter_topic(group))
         if profile.dead_letters_make_retry_topic:
             self._storage.system_topic(plain_retry_topic(group))
-        tells = profile.dead_letters_tell_origin
+        with_origin = profile.dead_letters_tell_origin
         copy = self._storage.append(
             topic,
             0,
@@ -38,7 +38,7 @@ class DeadLetters:
             profile.dead_letter_type or message.message_type,
             StoredAs.DEAD_LETTER,
             attempts_before=message.attempts_before + 1 if profile.dead_letters_keep_attempts else 0,
-            origin=message if tells else None,
+            origin=message if with_origin else None,
         )
         self._storage.announce(topic, copy)
         return copy

@@ -4,7 +4,7 @@ from base64 import urlsafe_b64decode, urlsafe_b64encode
 from binascii import Error as Base64Error
 
 from aiorocketmq_fake.core.commands.storing import Storage
-from aiorocketmq_fake.core.records.timers import Alarm
+from aiorocketmq_fake.core.records.timers import Timer
 from aiorocketmq_fake.core.records.topics import Topic
 from aiorocketmq_fake.core.state import State, milliseconds, milliseconds_up
 from aiorocketmq_fake.core.values.codes import Code, MessageType, Refusal, TopicType
@@ -12,7 +12,7 @@ from aiorocketmq_fake.core.values.events import Prepared, Recalled, StoredAs
 from aiorocketmq_fake.core.values.model import OutgoingMessage
 
 
-class Delayed(Alarm):
+class Delayed(Timer):
     """A delayed message."""
 
     __slots__ = ("content", "due", "kind", "queue_id", "topic")
@@ -44,12 +44,12 @@ class Delays:
     ) -> str:
         """Store a message until its delivery time; return the recall handle (R4.19, R4.24)."""
         state = self._state
-        wanted = milliseconds_up(content.delivery_timestamp or 0.0)
-        due = self._visible_at(wanted)
+        deliver_at = milliseconds_up(content.delivery_timestamp or 0.0)
+        due = self._visible_at(deliver_at)
         delayed = Delayed(topic, queue_id, content, kind, due)
-        key = (topic.name, content.message_id, self._named_time(wanted))
+        key = (topic.name, content.message_id, self._named_time(deliver_at))
         self._waiting.setdefault(key, []).append(delayed)
-        state.agenda.set(delayed, due, self._on_due)
+        state.timers.set(delayed, due, self._on_due)
         state.events.append(Prepared(state.at, content, client_id, due / 1000))
         return self.handle(content)
 
@@ -74,31 +74,31 @@ class Delays:
         at, message_id = self._read(topic_name, handle)
         if at - milliseconds(profile.recall_margin) <= state.now:
             raise Refusal(profile.recall_failure_code, "It is too late to recall the message.")
-        found = self._waiting.pop((topic_name, message_id, at), [])
-        if not found and profile.recall_finds_message:
+        waiting = self._waiting.pop((topic_name, message_id, at), [])
+        if not waiting and profile.recall_finds_message:
             raise Refusal(profile.recall_failure_code, "The recall handle names no message that waits.")
-        for delayed in found:
-            state.agenda.cancel(delayed)
-        state.events.append(Recalled(state.at, topic_name, message_id, client_id, bool(found)))
+        for delayed in waiting:
+            state.timers.cancel(delayed)
+        state.events.append(Recalled(state.at, topic_name, message_id, client_id, bool(waiting)))
         return message_id
 
     def forget_topic(self, topic_name: str) -> None:
         """Drop the delayed messages of a deleted topic."""
         for key in [key for key in self._waiting if key[0] == topic_name]:
             for delayed in self._waiting.pop(key):
-                self._state.agenda.cancel(delayed)
+                self._state.timers.cancel(delayed)
 
-    def _visible_at(self, wanted: int) -> int:
+    def _visible_at(self, deliver_at: int) -> int:
         profile = self._state.profile
         grain = milliseconds(profile.delay_grain)
         if grain:
-            wanted = -(-wanted // grain) * grain
-        return wanted + milliseconds(profile.delay_latency)
+            deliver_at = -(-deliver_at // grain) * grain
+        return deliver_at + milliseconds(profile.delay_latency)
 
-    def _named_time(self, wanted: int) -> int:
+    def _named_time(self, deliver_at: int) -> int:
         """Return the time that a recall handle names: one more than the timer slot's (R4.19, R4.24)."""
         grain = milliseconds(self._state.profile.delay_grain)
-        return (wanted - 1) // grain * grain + 1 if grain else wanted
+        return (deliver_at - 1) // grain * grain + 1 if grain else deliver_at
 
     def _read(self, topic_name: str, handle: str) -> tuple[int, str]:
         profile = self._state.profile
@@ -115,8 +115,8 @@ class Delays:
 
     def _on_due(self, delayed: Delayed) -> None:
         content = delayed.content
-        wanted = milliseconds_up(content.delivery_timestamp or 0.0)
-        key = (delayed.topic.name, content.message_id, self._named_time(wanted))
+        deliver_at = milliseconds_up(content.delivery_timestamp or 0.0)
+        key = (delayed.topic.name, content.message_id, self._named_time(deliver_at))
         self._waiting[key].remove(delayed)
         if not self._waiting[key]:
             del self._waiting[key]

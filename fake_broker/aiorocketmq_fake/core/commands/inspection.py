@@ -6,9 +6,9 @@ from aiorocketmq_fake.core.commands.delays import Delays
 from aiorocketmq_fake.core.commands.lite_topics import LiteTopics
 from aiorocketmq_fake.core.commands.polls import PollBook
 from aiorocketmq_fake.core.commands.retention import Retention
-from aiorocketmq_fake.core.records.half_messages import Halves
+from aiorocketmq_fake.core.records.half_messages import HalfMessages
 from aiorocketmq_fake.core.records.leases import Order
-from aiorocketmq_fake.core.records.message_group_order import LaneOrder
+from aiorocketmq_fake.core.records.message_group_order import MessageGroupOrder
 from aiorocketmq_fake.core.records.queue_order import QueueOrder
 from aiorocketmq_fake.core.records.topics import Queue
 from aiorocketmq_fake.core.state import State
@@ -36,7 +36,7 @@ class Inspection:
     _receive_polls: PollBook[ReceiveRequest]
     _pull_polls: PollBook[PullRequest]
     _delays: Delays
-    _halves: Halves
+    _half_messages: HalfMessages
     _lite: LiteTopics
     _retention: Retention
 
@@ -159,7 +159,7 @@ class Inspection:
 
     def half_messages(self, topic: str | None = None) -> tuple[HalfSnapshot, ...]:
         """Return the half messages of open transactions, by topic and transaction id."""
-        halves = [half for half in self._halves if topic in (None, half.topic.name)]
+        halves = [half for half in self._half_messages if topic in (None, half.topic.name)]
         return tuple(
             HalfSnapshot(half.topic.name, half.queue_id, half.content, half.content.message_id, half.checks)
             for half in sorted(halves, key=lambda half: half.key)
@@ -194,8 +194,8 @@ class Inspection:
             polls=len(self._receive_polls) + len(self._pull_polls),
             clients=len(self._state.clients),
             delayed=len(self._delays),
-            half=len(self._halves),
-            deadlines=len(self._state.agenda),
+            half=len(self._half_messages),
+            deadlines=len(self._state.timers),
             by_topic=by_topic,
         )
 
@@ -226,24 +226,24 @@ def _records(group: str, topic: str, queue_id: int, order: Order) -> list[OrderS
                 order.committed,
             )
         ]
-    if isinstance(order, LaneOrder):
+    if isinstance(order, MessageGroupOrder):
         return [
             OrderSnapshot(
                 group,
                 topic,
                 queue_id,
                 key,
-                lane.attempt_id,
-                tuple(sorted(lane.flight)),
+                group_queue.attempt_id,
+                tuple(sorted(group_queue.flight)),
                 (),
-                tuple(order.deliveries(offset) for offset in sorted(lane.flight)),
+                tuple(order.deliveries(offset) for offset in sorted(group_queue.flight)),
                 tuple(
                     lease.expires / 1000 if lease is not None else 0.0
-                    for _, lease in sorted(lane.flight.items())
+                    for _, lease in sorted(group_queue.flight.items())
                 ),
                 order.committed,
             )
-            for key, lane in sorted(order.lanes.items())
-            if lane.flight
+            for key, group_queue in sorted(order.group_queues.items())
+            if group_queue.flight
         ]
     return []

@@ -20,12 +20,12 @@ class Leasing:
 
     def schedule(self, lease: Lease) -> None:
         """Set the timer of a lease: its expiry, or its renewal some time before."""
-        agenda = self._state.agenda
+        timers = self._state.timers
         if lease.auto_renew:
             ahead = milliseconds(self._state.profile.renew_ahead)
-            agenda.set(lease, max(lease.expires - ahead, self._state.now), self._renew)
+            timers.set(lease, max(lease.expires - ahead, self._state.now), self._renew)
         else:
-            agenda.set(lease, lease.expires, self._redelivery.expire)
+            timers.set(lease, lease.expires, self._redelivery.expire)
 
     def change(self, lease: Lease, length: int, *, renewal: bool = False) -> str:
         """Set the end of a lease to `length` ms from now, under a new handle (R6.10, R6.11)."""
@@ -58,18 +58,18 @@ class Leasing:
 
     def settle(self, lease: Lease) -> None:
         """End a lease because its message is consumed."""
-        self._state.agenda.cancel(lease)
+        self._state.timers.cancel(lease)
         self._state.leases.remove(lease, acked=True)
         if lease.order is not None and self._redelivery.settle_ordered(lease):
             self._polls.wake(lease.consumption.topic.name, lease.consumption.group.name)
 
     def drop(self, lease: Lease, reason: LeaseEnd) -> None:
         """End a lease without redelivering its message: the caller takes care of that."""
-        self._state.agenda.cancel(lease)
+        self._state.timers.cancel(lease)
         self._state.leases.remove(lease, acked=False)
         report_end(self._state, lease, reason)
 
-    def give_back(self, handles: tuple[str, ...]) -> None:
+    def release_deliveries(self, handles: tuple[str, ...]) -> None:
         """Release deliveries that could not be written (R5.7)."""
         profile = self._state.profile
         for handle in handles:
@@ -97,9 +97,9 @@ class Leasing:
             self._state.leases.stop_renewing(lease)
         lease.expires = self._state.now + length
         if length:
-            self._state.agenda.set(lease, lease.expires, self._redelivery.expire)
+            self._state.timers.set(lease, lease.expires, self._redelivery.expire)
         else:
-            self._state.agenda.cancel(lease)
+            self._state.timers.cancel(lease)
             self._redelivery.expire(lease)
 
     def _changed_handle(self, lease: Lease, expires: int) -> tuple[str, int]:

@@ -12,7 +12,7 @@ from aiorocketmq_fake.core.values.codes import Code, Refusal
 from aiorocketmq_fake.core.values.model import ReceiveRequest, StoredMessage
 
 
-class LiteWanted:
+class LiteFilter:
     """Filter of the lite topics that a client is subscribed to at the moment."""
 
     __slots__ = ("_request", "_subscriptions")
@@ -56,9 +56,9 @@ class LiteReading:
                 f"The consumer group {request.group} is not bound to the topic {request.topic}.",
             )
 
-    def wanted(self, request: ReceiveRequest) -> LiteWanted:
+    def filter(self, request: ReceiveRequest) -> LiteFilter:
         """Return the filter of new messages for a parked lite receive."""
-        return LiteWanted(self._subscriptions, request)
+        return LiteFilter(self._subscriptions, request)
 
     def consumption(self, request: ReceiveRequest) -> Consumption:
         """Return the group's progress in the lite topics of the parent."""

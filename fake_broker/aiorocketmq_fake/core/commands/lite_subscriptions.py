@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable
 
 from aiorocketmq_fake.core.commands.registry import check_session_group
 from aiorocketmq_fake.core.records.clients import Client
-from aiorocketmq_fake.core.records.timers import Alarm
+from aiorocketmq_fake.core.records.timers import Timer
 from aiorocketmq_fake.core.records.topics import Topic
 from aiorocketmq_fake.core.state import State, milliseconds
 from aiorocketmq_fake.core.values.choices import LiteService
@@ -29,7 +29,7 @@ Start = Callable[[str, Topic, str, "LiteStart | None"], None]
 LITE_CLIENTS = frozenset({ClientType.LITE_PUSH_CONSUMER, ClientType.LITE_SIMPLE_CONSUMER})
 
 
-class Subscription(Alarm):
+class Subscription(Timer):
     """The lite topics that one client is subscribed to; its timer is the expiry without a sync."""
 
     __slots__ = ("key", "names", "version")
@@ -172,7 +172,7 @@ class LiteSubscriptions:
             return
         self._subscriptions[subscription.key] = subscription
         end = state.now + milliseconds(state.profile.lite_subscription_life)
-        state.agenda.set(subscription, next_scan(state, end), self._end)
+        state.timers.set(subscription, next_scan(state, end), self._end)
         self._tell(subscription)
 
     def _tell(self, subscription: Subscription) -> None:
@@ -197,6 +197,6 @@ class LiteSubscriptions:
     def _end(self, subscription: Subscription) -> None:
         """End the subscriptions of a client that did not repeat them, unsubscribed or disconnected."""
         self._subscriptions.pop(subscription.key, None)
-        self._state.agenda.cancel(subscription)
+        self._state.timers.cancel(subscription)
         subscription.names = {}
         self._tell(subscription)

@@ -12,7 +12,7 @@ from dataclasses import replace
 from aiorocketmq_fake.core.commands.leasing import Leasing
 from aiorocketmq_fake.core.commands.lite_subscriptions import LiteSubscriptions, next_scan
 from aiorocketmq_fake.core.records.consumption import Consumption
-from aiorocketmq_fake.core.records.timers import Alarm
+from aiorocketmq_fake.core.records.timers import Timer
 from aiorocketmq_fake.core.records.topics import NewEntries, Queue, Topic
 from aiorocketmq_fake.core.state import State, milliseconds
 from aiorocketmq_fake.core.values.choices import LiteService
@@ -22,7 +22,7 @@ from aiorocketmq_fake.core.values.model import LiteStart, StoredMessage, TopicCo
 from aiorocketmq_fake.core.values.names import is_internal
 
 
-class LiteTopic(Alarm):
+class LiteTopic(Timer):
     """One lite topic; its timer is the expiry without writes."""
 
     __slots__ = ("name", "parent", "queue", "written")
@@ -104,8 +104,8 @@ class LiteTopics:
         space = self._spaces.get(topic.name)
         if space is None:
             return []
-        wanted = self._subscriptions.names(client_id, group, topic.name)
-        queues = [space.names[name].queue for name in wanted if name in space.names]
+        subscribed = self._subscriptions.names(client_id, group, topic.name)
+        queues = [space.names[name].queue for name in subscribed if name in space.names]
         first = int(self._state.rng.random() * len(queues))
         return queues[first:] + queues[:first]
 
@@ -122,11 +122,11 @@ class LiteTopics:
         """Start a group in a lite topic at the offset that its new subscriber requests (R4.33)."""
         lite = self._space(topic.config).open(name)
         consumption = self.consumption(group, topic)
-        known = consumption.stored_position(lite.queue.id)
-        offset = self._start(lite.queue, known, start)
-        if known is None:
+        position = consumption.stored_position(lite.queue.id)
+        offset = self._start(lite.queue, position, start)
+        if position is None:
             consumption.move(lite.queue.id, offset)
-        elif offset != known:
+        elif offset != position:
             order = consumption.order(lite.queue)
             for lease in order.reset(offset):
                 self._leasing.drop(lease, LeaseEnd.RESET)
@@ -193,7 +193,7 @@ class LiteTopics:
             return
         state = self._state
         end = next_scan(state, lite.written + milliseconds(config.lite_expiration))
-        state.agenda.set(lite, end, self._on_end)
+        state.timers.set(lite, end, self._on_end)
 
     def _on_end(self, lite: LiteTopic) -> None:
         """Remove a lite topic without writes for its expiration time, with its messages (R4.34)."""
@@ -206,7 +206,7 @@ class LiteTopics:
             self._subscriptions.withdraw(lite.parent, lite.name)
 
     def _remove(self, space: Space, lite: LiteTopic) -> None:
-        self._state.agenda.cancel(lite)
+        self._state.timers.cancel(lite)
         del space.names[lite.name]
         for consumption in space.consumptions.values():
             self._drop_leases(consumption, lite.queue)

@@ -10,12 +10,12 @@ from dataclasses import replace
 from aiorocketmq_fake.core.commands.registry import ensured_group
 from aiorocketmq_fake.core.commands.storing import Storage
 from aiorocketmq_fake.core.records.clients import Client
-from aiorocketmq_fake.core.records.timers import Alarm
+from aiorocketmq_fake.core.records.timers import Timer
 from aiorocketmq_fake.core.state import State, milliseconds
 from aiorocketmq_fake.core.values.classic_model import (
     NO_CHANNEL,
-    Beat,
     CloseChannel,
+    Heartbeat,
     Member,
     MembersChanged,
     Membership,
@@ -33,12 +33,12 @@ _PROXY_VERSION = 513
 """A proxy declares its own version, that of 5.5.0, for its clients (remoting §9)."""
 
 
-class Channel(Alarm):
+class Channel(Timer):
     """A connection that has sent a heartbeat; its timer is its expiry."""
 
     __slots__ = ("beat", "groups", "id", "producers")
 
-    def __init__(self, id_: int, beat: Beat) -> None:
+    def __init__(self, id_: int, beat: Heartbeat) -> None:
         self.ticket = 0
         self.id = id_
         self.beat = beat
@@ -69,7 +69,7 @@ class Members:
 
     # What clients do
 
-    def beat(self, channel_id: int, beat: Beat) -> None:
+    def beat(self, channel_id: int, beat: Heartbeat) -> None:
         """Register a connection in the groups of its heartbeat, and postpone its expiry."""
         state = self._state
         for membership in beat.consumers:
@@ -82,7 +82,7 @@ class Members:
             if group not in channel.producers:
                 channel.producers[group] = None
                 state.events.append(ClientJoined(state.at, beat.client_id, ClientType.PRODUCER, group))
-        state.agenda.set(channel, state.now + milliseconds(state.profile.client_expiry), self._expire)
+        state.timers.set(channel, state.now + milliseconds(state.profile.client_expiry), self._expire)
 
     def unregister(self, channel_id: int, consumer_group: str, producer_group: str) -> None:
         """Unregister a connection from a group of each kind; empty and unknown names are ignored."""
@@ -92,20 +92,20 @@ class Members:
         self._leave(channel, consumer_group, expired=False)
         self._stop_producing(channel, producer_group, expired=False)
         if not channel.groups and not channel.producers:
-            self._state.agenda.cancel(channel)
+            self._state.timers.cancel(channel)
             del self._channels[channel_id]
 
     def close(self, channel_id: int) -> None:
         """Drop a closed connection; unknown ones are ignored."""
         channel = self._channels.get(channel_id)
         if channel is not None:
-            self._state.agenda.cancel(channel)
+            self._state.timers.cancel(channel)
             self._forget(channel, expired=False)
 
     def forget_all(self) -> None:
         """Drop every connection: the broker lost its memory."""
         for channel in self._channels.values():
-            self._state.agenda.cancel(channel)
+            self._state.timers.cancel(channel)
         self._channels.clear()
         self._groups.clear()
 
@@ -135,9 +135,9 @@ class Members:
 
     def subscription(self, group: str, topic: str) -> Subscribed | None:
         """Return the subscription of a group to a topic, None for an unknown group or topic."""
-        known = self._membership(group)
-        wanted = known.subscriptions if known is not None else ()
-        return next((each for each in wanted if each.topic == topic), None)
+        group_members = self._membership(group)
+        subscriptions = group_members.subscriptions if group_members is not None else ()
+        return next((each for each in subscriptions if each.topic == topic), None)
 
     def producers(self, group: str) -> tuple[Member, ...]:
         """Return a producer group; to a gRPC client each topic that it sends to is one."""
@@ -164,19 +164,19 @@ class Members:
         ensured_group(state, name)
         self._storage.system_topic(plain_retry_topic(name))
         group = self._groups.setdefault(name, _Group(membership))
-        before = {wanted.topic: wanted for wanted in group.membership.subscriptions}
-        wanted = tuple(
+        before = {old.topic: old for old in group.membership.subscriptions}
+        newest = tuple(
             max(each, before.get(each.topic, each), key=lambda one: one.version)
             for each in membership.subscriptions
         )
-        group.membership = replace(membership, subscriptions=wanted)
+        group.membership = replace(membership, subscriptions=newest)
         is_new = channel.id not in group.channels
         if is_new:
             kind = _TYPES.get(membership.consume_type, ClientType.PUSH_CONSUMER)
             group.channels[channel.id] = channel
             channel.groups[name] = kind
             state.events.append(ClientJoined(state.at, channel.beat.client_id, kind, name))
-        if is_new or before.keys() != {each.topic for each in wanted}:
+        if is_new or before.keys() != {each.topic for each in newest}:
             self._notify(name)
 
     def _leave(self, channel: Channel, name: str, *, expired: bool) -> None:
@@ -222,13 +222,13 @@ def _grpc_member(client: Client) -> Member:
 
 def _declared_by(group: str, clients: Iterable[Client]) -> Membership:
     """Return the subscriptions of a group without classic members: the newest declaration for each topic."""
-    wanted = {
+    subscriptions = {
         topic: Subscribed(topic, expression.expression, expression.type, client.last_seen)
         for client in clients
         if client.group == group and client.settings.subscription is not None
         for topic, expression in client.settings.subscription.filters
     }
-    return Membership(group, tuple(wanted.values()))
+    return Membership(group, tuple(subscriptions.values()))
 
 
 def _member(channel: Channel) -> Member:

@@ -3,7 +3,7 @@
 from aiorocketmq_fake.core.commands.leasing import Leasing
 from aiorocketmq_fake.core.commands.polls import PollBook
 from aiorocketmq_fake.core.commands.pulling import find_queue
-from aiorocketmq_fake.core.commands.registry import known_group
+from aiorocketmq_fake.core.commands.registry import receiver_group
 from aiorocketmq_fake.core.records.consumption import Consumption
 from aiorocketmq_fake.core.records.groups import Group
 from aiorocketmq_fake.core.records.topics import Queue
@@ -28,7 +28,7 @@ class Offsets:
         state.check_group(group_name)
         if offset < 0:
             raise Refusal(Code.ILLEGAL_OFFSET, f"The offset {offset} is negative.")
-        group = known_group(state, group_name)
+        group = receiver_group(state, group_name)
         self._set(self._consumption(group, topic_name), queue_id, offset)
         state.events.append(OffsetCommitted(state.at, group_name, topic_name, queue_id, offset))
 

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import Generic, TypeVar
 
 from aiorocketmq_fake.core.filters.expressions import Filter
-from aiorocketmq_fake.core.records.timers import Alarm
+from aiorocketmq_fake.core.records.timers import Timer
 from aiorocketmq_fake.core.state import State
 from aiorocketmq_fake.core.values.codes import Code, Refusal
 from aiorocketmq_fake.core.values.events import PollParked
@@ -17,7 +17,7 @@ Key = str | int
 RequestT = TypeVar("RequestT")
 
 
-class Poll(Alarm, Generic[RequestT]):
+class Poll(Timer, Generic[RequestT]):
     """One parked call."""
 
     __slots__ = (
@@ -25,12 +25,12 @@ class Poll(Alarm, Generic[RequestT]):
         "asked",
         "cancelled",
         "client_id",
+        "filter",
         "id",
         "key",
         "request",
         "topic",
         "until",
-        "wanted",
     )
 
     def __init__(
@@ -40,7 +40,7 @@ class Poll(Alarm, Generic[RequestT]):
         key: Key,
         client_id: str,
         request: RequestT,
-        wanted: Filter | None,
+        filter_: Filter | None,
         asked: int,
         until: int,
     ) -> None:
@@ -51,7 +51,7 @@ class Poll(Alarm, Generic[RequestT]):
         """The group of a receive, or the queue of a pull."""
         self.client_id = client_id
         self.request = request
-        self.wanted = wanted
+        self.filter = filter_
         self.asked = asked
         self.until = until
         self.apart = False
@@ -96,7 +96,7 @@ class PollBook(Generic[RequestT]):
         state = self._state
         self._by_id[poll.id] = poll
         insort(self.waiting.setdefault(poll.topic, {}).setdefault(poll.key, []), poll, key=_order)
-        state.agenda.set(poll, poll.until, self._expire)
+        state.timers.set(poll, poll.until, self._expire)
         until = poll.until / 1000
         state.events.append(PollParked(state.at, poll.id, group, poll.topic, poll.client_id, until))
         return Parked(poll.id, until)
@@ -109,7 +109,7 @@ class PollBook(Generic[RequestT]):
         """Remove a poll."""
         if self._by_id.pop(poll.id, None) is None:
             return
-        self._state.agenda.cancel(poll)
+        self._state.timers.cancel(poll)
         keys = self.waiting[poll.topic]
         polls = keys[poll.key]
         del polls[bisect_left(polls, _order(poll), key=_order)]
@@ -125,7 +125,7 @@ class PollBook(Generic[RequestT]):
             return
         for polls in list(keys.values()) if key is None else [keys.get(key, [])]:
             for poll in polls:
-                if poll.wanted is None or poll.wanted.selects(message):
+                if poll.filter is None or poll.filter.selects(message):
                     self._attempt(poll)
                     break
 
@@ -150,6 +150,6 @@ class PollBook(Generic[RequestT]):
     def clear(self) -> None:
         """Drop all polls without answer: the proxy was stopped, and its callers disconnected (R12.7)."""
         for poll in self._by_id.values():
-            self._state.agenda.cancel(poll)
+            self._state.timers.cancel(poll)
         self._by_id.clear()
         self.waiting.clear()

@@ -90,8 +90,8 @@ class Pulling:
         limit = min(request.batch_size, self._state.profile.receive_batch_max)
         end = offset + _SCAN_MAX
         while offset < end and len(messages) < limit and (message := queue.get(offset)) is not None:
-            if poll.wanted is None or (
-                poll.wanted.selects(message) and (request.classic or poll.wanted.confirms(message))
+            if poll.filter is None or (
+                poll.filter.selects(message) and (request.classic or poll.filter.confirms(message))
             ):
                 if room is not None and messages and len(message.content.body) > room:
                     break

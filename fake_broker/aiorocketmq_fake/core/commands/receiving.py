@@ -6,7 +6,7 @@ from aiorocketmq_fake.core.commands.dead_letters import DeadLetters
 from aiorocketmq_fake.core.commands.leasing import Leasing
 from aiorocketmq_fake.core.commands.lite_reading import LiteReading
 from aiorocketmq_fake.core.commands.polls import Poll, PollBook
-from aiorocketmq_fake.core.commands.registry import known_group
+from aiorocketmq_fake.core.commands.registry import receiver_group
 from aiorocketmq_fake.core.filters.expressions import Filter, parse
 from aiorocketmq_fake.core.records.consumption import Consumption
 from aiorocketmq_fake.core.records.leases import Lease, Order
@@ -54,20 +54,20 @@ class Receiving:
         state = self._state
         profile = state.profile
         apart = self._lite.serves(request)
-        wait, wanted = self._check(request, apart)
+        wait, filter_ = self._check(request, apart)
         poll = Poll(
             state.next_serial(),
             request.topic,
             request.group,
             request.client_id,
             request,
-            wanted,
+            filter_,
             state.now,
             state.now + wait,
         )
         poll.apart = apart
         if apart:
-            poll.wanted = self._lite.wanted(request)
+            poll.filter = self._lite.filter(request)
         consumption = self._consumption(request, apart)
         deliveries, dropped = self._deliver(poll, consumption)
         if deliveries or (dropped and profile.dropped_ends_poll):
@@ -116,8 +116,8 @@ class Receiving:
         if not request.auto_renew:
             self._check_invisible(request.invisible)
         if profile.auto_create_groups and request.topic in state.topics:
-            known_group(state, request.group)  # before the filter is read, as seen on 5.5.0
-        wanted = parse(request.filter, profile)
+            receiver_group(state, request.group)  # before the filter is read, as seen on 5.5.0
+        filter_ = parse(request.filter, profile)
         topic = state.topics.get(request.topic)
         if topic is None:
             raise Refusal(profile.unknown_topic_receive_code, f"The topic {request.topic} does not exist.")
@@ -134,7 +134,7 @@ class Receiving:
         self._polls.check_room(request.topic, request.group)
         if apart:
             self._lite.check(request)
-        return wait, wanted
+        return wait, filter_
 
     def _wait(self, request: ReceiveRequest, request_timeout: float) -> int:
         profile = self._state.profile
@@ -172,7 +172,7 @@ class Receiving:
         key = (request.group, request.topic)
         consumption = state.consumptions.get(key)
         if consumption is None:
-            group = known_group(state, request.group)
+            group = receiver_group(state, request.group)
             topic = state.topics[request.topic]
             consumption = state.consumptions[key] = Consumption(state.profile, group, topic)
         return consumption
@@ -192,7 +192,7 @@ class Receiving:
             if not taken:
                 break
             for message, before, order in taken:
-                if poll.wanted is not None and not poll.wanted.confirms(message):
+                if poll.filter is not None and not poll.filter.confirms(message):
                     self._skip(consumption, message)
                 elif before >= max_attempts:
                     self._dead_letters.give_up(consumption.group.name, message, before)
@@ -228,7 +228,7 @@ class Receiving:
         state.revive_queue = (state.revive_queue + 1) % limits.REVIVE_QUEUES
         messages = consumption.take(
             limit,
-            poll.wanted,
+            poll.filter,
             state.rng,
             state.profile.retry_first_chance,
             lambda message: self._skip(consumption, message),
@@ -248,15 +248,15 @@ class Receiving:
             if len(taken) >= limit:
                 break
             committed = order.committed
-            found = order.take(
+            batch = order.take(
                 limit - len(taken),
-                poll.wanted,
+                poll.filter,
                 attempt_id,
                 lambda message: self._skip(consumption, message),
             )
-            if found:
+            if batch:
                 order.popped = max(self._state.now, order.popped + 1)
-                taken.extend((message, message.attempts_before + count, order) for message, count in found)
+                taken.extend((message, message.attempts_before + count, order) for message, count in batch)
             self._note_progress(consumption, queue.id, committed, order.committed)
         return taken
 
@@ -368,8 +368,8 @@ class Receiving:
         key = (poll.request.group, poll.topic)
         if poll.apart:
             consumption = self._lite.consumption(poll.request)
-        elif (known := self._state.consumptions.get(key)) is not None:
-            consumption = known
+        elif (existing := self._state.consumptions.get(key)) is not None:
+            consumption = existing
         else:
             return False
         deliveries, dropped = self._deliver(poll, consumption)
@@ -413,5 +413,5 @@ class Receiving:
             )
         )
         if deliveries and lost:
-            self._leasing.give_back(tuple(delivery.receipt_handle for delivery in deliveries))
+            self._leasing.release_deliveries(tuple(delivery.receipt_handle for delivery in deliveries))
         return result

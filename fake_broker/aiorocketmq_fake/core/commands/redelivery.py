@@ -4,7 +4,7 @@ from aiorocketmq_fake.core.commands.dead_letters import DeadLetters
 from aiorocketmq_fake.core.commands.polls import PollBook
 from aiorocketmq_fake.core.commands.storing import Storage
 from aiorocketmq_fake.core.records.leases import Lease, Reader
-from aiorocketmq_fake.core.records.timers import Alarm
+from aiorocketmq_fake.core.records.timers import Timer
 from aiorocketmq_fake.core.state import State, milliseconds
 from aiorocketmq_fake.core.values.choices import Exhaustion
 from aiorocketmq_fake.core.values.events import (
@@ -19,7 +19,7 @@ from aiorocketmq_fake.core.values.model import ReceiveRequest
 from aiorocketmq_fake.core.values.names import retry_topic
 
 
-class _Waking(Alarm):
+class _Waking(Timer):
     """Timer that tries the parked polls of one group on one topic."""
 
     __slots__ = ("consumption",)
@@ -59,11 +59,11 @@ class Redelivery:
             if freed and not self._goes_unnoticed(lease):
                 self._wake(lease)
         elif latency := self._latency():
-            state.agenda.set(lease, state.now + latency, self.bring_back)
+            state.timers.set(lease, state.now + latency, self.redeliver)
         else:
-            self.bring_back(lease)
+            self.redeliver(lease)
 
-    def bring_back(self, lease: Lease) -> None:
+    def redeliver(self, lease: Lease) -> None:
         """Store a copy in the retry topic (R7.1)."""
         state = self._state
         consumption = lease.consumption
@@ -157,7 +157,7 @@ class Redelivery:
         latency = milliseconds(self._state.profile.ordered_wake_latency)
         waking = _Waking(lease.consumption)
         if latency:
-            self._state.agenda.set(waking, self._state.now + latency, self._on_waking)
+            self._state.timers.set(waking, self._state.now + latency, self._on_waking)
         else:
             self._on_waking(waking)
 

@@ -7,14 +7,14 @@ from aiorocketmq_fake.core.values.events import GroupChanged
 from aiorocketmq_fake.core.values.model import GroupConfig
 
 
-def known_group(state: State, name: str) -> Group:
+def receiver_group(state: State, name: str) -> Group:
     """Return a group, created if a receive may create it (R10.2)."""
     if name not in state.groups and not state.profile.auto_create_groups:
         raise Refusal(state.profile.unknown_group_code, f"The consumer group {name} does not exist.")
     return ensured_group(state, name)
 
 
-def looked_up_group(state: State, name: str) -> Group | None:
+def session_group(state: State, name: str) -> Group | None:
     """Return a group as a proxy does; if it asks a broker for that, the broker creates the group (R10.2)."""
     if state.profile.lookups_create_groups and state.profile.auto_create_groups:
         return ensured_group(state, name)
@@ -23,7 +23,7 @@ def looked_up_group(state: State, name: str) -> Group | None:
 
 def check_session_group(state: State, name: str) -> None:
     """Raise ILLEGAL_CONSUMER_GROUP if a session needs an existing group that does not exist."""
-    if looked_up_group(state, name) is None and state.profile.session_needs_group:
+    if session_group(state, name) is None and state.profile.session_needs_group:
         raise Refusal(Code.ILLEGAL_CONSUMER_GROUP, f"The consumer group {name} does not exist.")
 
 
@@ -32,11 +32,11 @@ def ensured_group(state: State, name: str) -> Group:
     group = state.groups.get(name)
     if group is None:
         group = state.groups[name] = Group(GroupConfig(name), state.log_end, auto_created=True)
-        tell_changed(state, group.config, deleted=False)
+        report_change(state, group.config, deleted=False)
     return group
 
 
-def tell_changed(state: State, config: GroupConfig, *, deleted: bool) -> None:
+def report_change(state: State, config: GroupConfig, *, deleted: bool) -> None:
     """Record that a group was created, updated or deleted."""
     grain = state.profile.order_grain.value
     steps = retry_policy(config, state.profile).steps

@@ -37,8 +37,8 @@ class Retention:
     def keep(self, retention: float | None, disk_used: float | None) -> None:
         """Set how long messages are kept, and how full the disk is; None leaves it as it is."""
         if retention is not None and not 0 < retention <= limits.SPAN_MAX:
-            told = f"The retention of {retention} s is not above 0 and at most {limits.SPAN_MAX:.0f}."
-            raise Refusal(Code.BAD_REQUEST, told)
+            problem = f"The retention of {retention} s is not above 0 and at most {limits.SPAN_MAX:.0f}."
+            raise Refusal(Code.BAD_REQUEST, problem)
         if disk_used is not None and not 0 <= disk_used <= 1:
             raise Refusal(Code.BAD_REQUEST, f"The used share {disk_used} of the disk is not 0 to 1.")
         state = self._state

@@ -1,6 +1,6 @@
 """Routes and assignments of the queues of a topic (3)."""
 
-from aiorocketmq_fake.core.commands.registry import looked_up_group
+from aiorocketmq_fake.core.commands.registry import session_group
 from aiorocketmq_fake.core.records.topics import ACCEPTED, Topic
 from aiorocketmq_fake.core.state import State
 from aiorocketmq_fake.core.values.codes import ClientType, Code, Permission, Refusal
@@ -28,7 +28,7 @@ def query_assignment(state: State, name: str, group_name: str, client_id: str = 
     if state.profile.pull_queues_divided and (pullers := _pullers(state, group_name, client_id)):
         own = _share(config.read_queues, pullers, client_id)
         return tuple(RouteEntry(name, queue_id, config.permission, state.broker, ()) for queue_id in own)
-    group = looked_up_group(state, group_name)
+    group = session_group(state, group_name)
     if group is None or not group.config.ordered:
         return (RouteEntry(name, -1, config.permission, state.broker, ()),)
     return tuple(

@@ -14,7 +14,7 @@ from aiorocketmq_fake.core.values.names import retry_topic
 
 
 @dataclass(frozen=True, slots=True)
-class Standing:
+class GroupPosition:
     """Progress of a group in one queue: everything before is settled, or at least not in flight."""
 
     group: str
@@ -40,26 +40,26 @@ def entries(state: State, topic_name: str) -> tuple[Entries, ...]:
     return tuple(queue.entries for queue in topic.queues) if topic is not None else ()
 
 
-def standings(state: State) -> list[Standing]:
+def group_positions(state: State) -> list[GroupPosition]:
     """Return the progress of groups; before messages in flight, as those must be redelivered."""
     held: dict[tuple[str, str, str, int], int] = {}
     for lease in state.leases.all():
         message = lease.message
         key = (lease.consumption.group.name, lease.consumption.topic.name, message.topic, message.queue_id)
         held[key] = min(message.offset, held.get(key, message.offset))
-    found = []
+    positions = []
     for (group, topic), consumption in state.consumptions.items():
         places = [(topic, queue_id, offset) for queue_id, offset in consumption.positions().items()]
         if consumption.retry is not None:
             places.append((consumption.retry.name, 0, consumption.retry_position))
         for physical, queue_id, offset in places:
             least = held.get((group, topic, physical, queue_id), offset)
-            found.append(Standing(group, topic, physical, queue_id, min(offset, least)))
-    return found
+            positions.append(GroupPosition(group, topic, physical, queue_id, min(offset, least)))
+    return positions
 
 
 def rebuild(
-    state: State, topics: Iterable[Salvaged], groups: Iterable[GroupConfig], standing: Iterable[Standing]
+    state: State, topics: Iterable[Salvaged], groups: Iterable[GroupConfig], position: Iterable[GroupPosition]
 ) -> None:
     """Fill an empty state with salvaged data. Offsets close up over lost messages."""
     moved: dict[tuple[str, int], list[int]] = {}
@@ -74,7 +74,7 @@ def rebuild(
         _store(state, topic, message)
     for config in groups:
         state.groups[config.name] = Group(config, state.log_end)
-    for place in standing:
+    for place in position:
         _stand(state, place, moved)
 
 
@@ -87,7 +87,7 @@ def _store(state: State, topic: Topic, message: StoredMessage) -> None:
         state.first_message = stored
 
 
-def _stand(state: State, place: Standing, moved: Mapping[tuple[str, int], list[int]]) -> None:
+def _stand(state: State, place: GroupPosition, moved: Mapping[tuple[str, int], list[int]]) -> None:
     group, topic = state.groups.get(place.group), state.topics.get(place.topic)
     if group is None or topic is None:
         return

@@ -8,7 +8,7 @@ from aiorocketmq_fake.core.commands.dead_letters import DeadLetters
 from aiorocketmq_fake.core.commands.registry import ensured_group
 from aiorocketmq_fake.core.commands.storing import Storage
 from aiorocketmq_fake.core.records.groups import Group
-from aiorocketmq_fake.core.records.timers import Alarm
+from aiorocketmq_fake.core.records.timers import Timer
 from aiorocketmq_fake.core.state import State, milliseconds
 from aiorocketmq_fake.core.values import limits
 from aiorocketmq_fake.core.values.classic_model import Classic, SendBack
@@ -18,7 +18,7 @@ from aiorocketmq_fake.core.values.model import OutgoingMessage, StoredMessage
 from aiorocketmq_fake.core.values.names import dead_letter_topic, plain_retry_topic
 
 
-class _Retry(Alarm):
+class _Retry(Timer):
     """A copy that waits for its delivery time."""
 
     __slots__ = ("group", "message")
@@ -53,7 +53,7 @@ class SendingBack:
         level = min(level, len(limits.DELAY_LEVELS))
         retry = _Retry(request.group, self._marked(message, request, level))
         due = state.now + milliseconds(limits.DELAY_LEVELS[level - 1])
-        state.agenda.set(retry, due, self._on_due)
+        state.timers.set(retry, due, self._on_due)
         state.events.append(SentBack(state.at, request.group, message, client_id, due / 1000))
 
     def destination(self, message: OutgoingMessage, *, is_locked: bool) -> OutgoingMessage:

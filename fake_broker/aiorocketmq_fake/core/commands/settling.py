@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from aiorocketmq_fake.core.commands.dead_letters import DeadLetters
 from aiorocketmq_fake.core.commands.leasing import Leasing
 from aiorocketmq_fake.core.commands.redelivery import report_end
-from aiorocketmq_fake.core.commands.registry import known_group
+from aiorocketmq_fake.core.commands.registry import receiver_group
 from aiorocketmq_fake.core.records.consumption import Consumption
 from aiorocketmq_fake.core.records.leases import Lease
 from aiorocketmq_fake.core.records.queue_order import QueueOrder
@@ -253,7 +253,7 @@ class Settling:
         if lease is None and handle.is_ordered:
             consumption = state.consumptions.get((request.group, request.topic))
             lease = self._ordered_lease(_Place(handle, message, consumption))
-        known_group(state, request.group)
+        receiver_group(state, request.group)
         self._copy(request.group, message, lease, handle)
         if lease is not None:
             report_end(self._state, lease, LeaseEnd.FORWARDED)

@@ -5,7 +5,7 @@ from dataclasses import replace
 
 from aiorocketmq_fake.core.commands.checks import Checks
 from aiorocketmq_fake.core.commands.storing import Storage
-from aiorocketmq_fake.core.records.half_messages import Half, Halves
+from aiorocketmq_fake.core.records.half_messages import HalfMessage, HalfMessages
 from aiorocketmq_fake.core.records.topics import Topic
 from aiorocketmq_fake.core.state import State, milliseconds, milliseconds_up
 from aiorocketmq_fake.core.values import limits
@@ -20,15 +20,17 @@ Delay = Callable[[Topic, int, OutgoingMessage, MessageType, str], str]
 class Transactions:
     """The commands of transactions."""
 
-    def __init__(self, state: State, storage: Storage, halves: Halves, checks: Checks, delay: Delay) -> None:
+    def __init__(
+        self, state: State, storage: Storage, half_messages: HalfMessages, checks: Checks, delay: Delay
+    ) -> None:
         self._state = state
         self._storage = storage
-        self._halves = halves
+        self._half_messages = half_messages
         self._checks = checks
         self._delay = delay
 
     def __len__(self) -> int:
-        return len(self._halves)
+        return len(self._half_messages)
 
     def prepare(
         self, topic: Topic, queue_id: int, content: OutgoingMessage, client_id: str
@@ -37,10 +39,10 @@ class Transactions:
         state = self._state
         if state.profile.internal_properties_leak:
             content = self._marked(content)
-        half = Half(topic, queue_id, content, state.now, self._halves.next_offset())
-        self._halves.add(half)
+        half = HalfMessage(topic, queue_id, content, state.now, self._half_messages.next_offset())
+        self._half_messages.add(half)
         until = state.now + milliseconds(state.profile.transaction_memory)
-        self._halves.await_decision(half, until, state.now)
+        self._half_messages.await_decision(half, until, state.now)
         self._checks.watch(half)
         state.events.append(Prepared(state.at, content, client_id, None))
         return content.message_id, half.offset
@@ -52,13 +54,13 @@ class Transactions:
         if not request.transaction_id.strip():
             raise Refusal(Code.INVALID_TRANSACTION_ID, "The transaction id is blank.")
         key = (request.topic, request.transaction_id)
-        half = self._halves.awaits(key, state.now)
+        half = self._half_messages.awaits(key, state.now)
         if half is None or (half.ended and not state.profile.decisions_repeat):
             raise Refusal(
                 state.profile.unknown_transaction_code,
                 f"The transaction {request.transaction_id[:80]!r} on topic {request.topic} is not known (any more).",
             )
-        self._halves.take_decision(key, state.now)
+        self._half_messages.take_decision(key, state.now)
         if not half.ended:
             self.decide(half, request)
         elif request.resolution is Resolution.COMMIT:
@@ -69,15 +71,15 @@ class Transactions:
 
     def forget_decisions(self) -> None:
         """Drop the pending decisions: the proxy lost its memory (R12.7)."""
-        self._halves.forget_decisions()
+        self._half_messages.forget_decisions()
 
     def forget_topic(self, topic_name: str) -> None:
         """Drop the half messages of a deleted topic."""
-        for half in self._halves.of_topic(topic_name):
+        for half in self._half_messages.of_topic(topic_name):
             self._checks.leave(half)
-        self._halves.forget_topic(topic_name)
+        self._half_messages.forget_topic(topic_name)
 
-    def decide(self, half: Half, request: EndTransactionRequest) -> None:
+    def decide(self, half: HalfMessage, request: EndTransactionRequest) -> None:
         """Apply a producer's decision to an open half message."""
         state = self._state
         state.events.append(
@@ -93,11 +95,11 @@ class Transactions:
         if request.resolution is Resolution.UNSPECIFIED:
             return
         self._checks.leave(half)
-        self._halves.remove(half, state.now)
+        self._half_messages.remove(half, state.now)
         if request.resolution is Resolution.COMMIT:
             self._commit(half, request)
 
-    def _commit(self, half: Half, request: EndTransactionRequest) -> None:
+    def _commit(self, half: HalfMessage, request: EndTransactionRequest) -> None:
         state = self._state
         timestamp = half.content.delivery_timestamp
         if timestamp is not None and milliseconds_up(timestamp) > state.now:

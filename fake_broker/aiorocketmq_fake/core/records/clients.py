@@ -1,10 +1,10 @@
 """Records of clients."""
 
-from aiorocketmq_fake.core.records.timers import Alarm
+from aiorocketmq_fake.core.records.timers import Timer
 from aiorocketmq_fake.core.values.model import ClientSettings
 
 
-class Client(Alarm):
+class Client(Timer):
     """A registered client; its timer is its expiry."""
 
     __slots__ = ("groups", "id", "last_seen", "reachable", "settings")

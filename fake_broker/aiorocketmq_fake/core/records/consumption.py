@@ -8,7 +8,7 @@ from random import Random
 from aiorocketmq_fake.core.filters.expressions import Filter
 from aiorocketmq_fake.core.records.groups import Group
 from aiorocketmq_fake.core.records.leases import Order, Skipped
-from aiorocketmq_fake.core.records.message_group_order import LaneOrder
+from aiorocketmq_fake.core.records.message_group_order import MessageGroupOrder
 from aiorocketmq_fake.core.records.queue_order import QueueOrder
 from aiorocketmq_fake.core.records.topics import Queue, Topic
 from aiorocketmq_fake.core.values.choices import OrderGrain, StartPosition
@@ -23,7 +23,7 @@ _ORDERS: dict[OrderGrain, Callable[[Profile, Queue, int], Order]] = {
     OrderGrain.QUEUE: lambda profile, queue, start: QueueOrder(
         queue, start, profile.ordered_attempts_per_batch
     ),
-    OrderGrain.MESSAGE_GROUP: lambda _, queue, start: LaneOrder(queue, start),
+    OrderGrain.MESSAGE_GROUP: lambda _, queue, start: MessageGroupOrder(queue, start),
 }
 
 
@@ -168,9 +168,9 @@ def _read(
     entries = queue.entries
     index = position - queue.min_offset
     if wanted is None:
-        found = entries[index : index + limit - len(taken)]
-        taken.extend(found)
-        return position + len(found)
+        batch = entries[index : index + limit - len(taken)]
+        taken.extend(batch)
+        return position + len(batch)
     while index < len(entries) and len(taken) < limit:
         message = entries[index]
         index += 1

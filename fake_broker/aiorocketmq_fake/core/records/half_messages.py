@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from aiorocketmq_fake.core.records.timers import Alarm
+from aiorocketmq_fake.core.records.timers import Timer
 from aiorocketmq_fake.core.records.topics import Topic
 from aiorocketmq_fake.core.values import limits
 from aiorocketmq_fake.core.values.model import OutgoingMessage
@@ -13,7 +13,7 @@ Key = tuple[str, str]
 """Topic and transaction id."""
 
 
-class Half(Alarm):
+class HalfMessage(Timer):
     """A half message; its timer is its next check, or its end."""
 
     __slots__ = (
@@ -54,25 +54,25 @@ class Half(Alarm):
         return self.topic.name, self.content.message_id
 
 
-class Halves:
+class HalfMessages:
     """Half messages, and the pending decisions of the proxy (R9.1).
 
     A send and every check add one pending decision each; the newest is used up first.
     """
 
     def __init__(self) -> None:
-        self._open: dict[Key, list[Half]] = {}
-        self._awaited: dict[Key, list[tuple[int, Half]]] = {}
+        self._open: dict[Key, list[HalfMessage]] = {}
+        self._awaited: dict[Key, list[tuple[int, HalfMessage]]] = {}
         self._offset = 0
 
     def __len__(self) -> int:
         return sum(map(len, self._open.values()))
 
-    def __iter__(self) -> Iterator[Half]:
+    def __iter__(self) -> Iterator[HalfMessage]:
         for halves in self._open.values():
             yield from halves
 
-    def add(self, half: Half) -> None:
+    def add(self, half: HalfMessage) -> None:
         """Add a half message."""
         self._open.setdefault(half.key, []).append(half)
 
@@ -81,7 +81,7 @@ class Halves:
         self._offset += 1
         return self._offset - 1
 
-    def remove(self, half: Half, now: int) -> None:
+    def remove(self, half: HalfMessage, now: int) -> None:
         """Remove a half message whose outcome is known; pending decisions will find it ended."""
         half.ended = True
         if half.key in self._awaited:
@@ -91,20 +91,20 @@ class Halves:
         if not halves:
             del self._open[half.key]
 
-    def await_decision(self, half: Half, until: int, now: int) -> None:
+    def await_decision(self, half: HalfMessage, until: int, now: int) -> None:
         """Accept a decision about the half message up to a time."""
         # Expired ones are removed here, so that open transactions cannot accumulate them.
         awaited = [*self._still_awaited(half.key, now), (until, half)]
         self._keep(half.key, awaited[-limits.TRANSACTION_MEMORY_MAX :])
 
-    def take_decision(self, key: Key, now: int) -> Half | None:
+    def take_decision(self, key: Key, now: int) -> HalfMessage | None:
         """Return the half message of a decision, and use the pending decision up; None without one."""
         awaited = self._still_awaited(key, now)
         half = awaited.pop()[1] if awaited else None
         self._keep(key, awaited)
         return half
 
-    def awaits(self, key: Key, now: int) -> Half | None:
+    def awaits(self, key: Key, now: int) -> HalfMessage | None:
         """Return the half message of a decision."""
         return next((half for until, half in reversed(self._awaited.get(key, [])) if until >= now), None)
 
@@ -112,11 +112,11 @@ class Halves:
         """Drop all pending decisions."""
         self._awaited.clear()
 
-    def at(self, offset: int) -> Half | None:
+    def at(self, offset: int) -> HalfMessage | None:
         """Return the open half message at an offset of the queue of half messages, None without one."""
         return next((half for half in self if half.offset == offset), None)
 
-    def of_topic(self, topic_name: str) -> list[Half]:
+    def of_topic(self, topic_name: str) -> list[HalfMessage]:
         """Return the half messages of a topic."""
         return [half for half in self if half.topic.name == topic_name]
 
@@ -127,10 +127,10 @@ class Halves:
         for key in [key for key in self._awaited if key[0] == topic_name]:
             del self._awaited[key]
 
-    def _still_awaited(self, key: Key, now: int) -> list[tuple[int, Half]]:
+    def _still_awaited(self, key: Key, now: int) -> list[tuple[int, HalfMessage]]:
         return [entry for entry in self._awaited.get(key, []) if entry[0] >= now]
 
-    def _keep(self, key: Key, awaited: list[tuple[int, Half]]) -> None:
+    def _keep(self, key: Key, awaited: list[tuple[int, HalfMessage]]) -> None:
         if awaited:
             self._awaited[key] = awaited
         else:

@@ -7,7 +7,7 @@ from typing import Protocol
 
 from aiorocketmq_fake.core.filters.expressions import Filter
 from aiorocketmq_fake.core.records.groups import Group
-from aiorocketmq_fake.core.records.timers import Alarm
+from aiorocketmq_fake.core.records.timers import Timer
 from aiorocketmq_fake.core.records.topics import Topic
 from aiorocketmq_fake.core.values.events import LeaseEnd
 from aiorocketmq_fake.core.values.model import StoredMessage
@@ -75,7 +75,7 @@ class Order(Protocol):
         ...
 
 
-class Lease(Alarm):
+class Lease(Timer):
     """One message leased by one consumer; its timer is the expiry, renewal or redelivery."""
 
     __slots__ = (

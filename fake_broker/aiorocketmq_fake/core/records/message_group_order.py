@@ -14,7 +14,7 @@ from aiorocketmq_fake.core.records.topics import Queue
 from aiorocketmq_fake.core.values.model import StoredMessage
 
 
-class Lane:
+class MessageGroupQueue:
     """The messages of one message group that were read from the queue and are not settled."""
 
     __slots__ = ("attempt_id", "back", "flight", "waiting")
@@ -29,7 +29,7 @@ class Lane:
         self.attempt_id = ""
 
 
-class LaneOrder:
+class MessageGroupOrder:
     """The message groups of one queue."""
 
     __slots__ = (
@@ -38,7 +38,7 @@ class LaneOrder:
         "_ready",
         "_settled",
         "committed",
-        "lanes",
+        "group_queues",
         "popped",
         "queue",
         "scanned",
@@ -50,7 +50,7 @@ class LaneOrder:
         self.scanned = committed
         """Offset up to which messages were sorted into message groups."""
         self.popped = 0
-        self.lanes: dict[str, Lane] = {}
+        self.group_queues: dict[str, MessageGroupQueue] = {}
         self._ready: list[tuple[int, str]] = []
         """Heap of message groups by their first waiting offset; entries may be outdated."""
         self._counts: dict[int, int] = {}
@@ -64,17 +64,17 @@ class LaneOrder:
         """See `Order.release`."""
         leases: list[Lease] = []
         for key in sorted(self._attempts.get(attempt_id, ())):
-            lane = self.lanes[key]
-            for offset, lease in list(lane.flight.items()):
+            group_queue = self.group_queues[key]
+            for offset, lease in list(group_queue.flight.items()):
                 if lease is not None:
                     leases.append(lease)
                     if offset < self.queue.min_offset:
                         self._settle(offset)
                         continue
-                    lane.back.append(lease.message)
+                    group_queue.back.append(lease.message)
                     self._counts[offset] -= 1
-            lane.flight.clear()
-            self._reopen(key, lane)
+            group_queue.flight.clear()
+            self._reopen(key, group_queue)
         return leases
 
     def take(
@@ -84,17 +84,17 @@ class LaneOrder:
         taken: list[tuple[StoredMessage, int]] = []
         batch: set[str] = set()
         while len(taken) < limit:
-            found = self._next(batch)
-            if found is None:
+            following = self._next(batch)
+            if following is None:
                 break
-            key, lane, message = found
+            key, group_queue, message = following
             if wanted is not None and not wanted.selects(message):
                 skipped(message)
                 self._settle(message.offset)
-                self._forget_if_empty(key, lane)
+                self._forget_if_empty(key, group_queue)
                 continue
-            lane.flight[message.offset] = None
-            lane.attempt_id = attempt_id
+            group_queue.flight[message.offset] = None
+            group_queue.attempt_id = attempt_id
             if attempt_id:
                 self._attempts.setdefault(attempt_id, set()).add(key)
             batch.add(key)
@@ -106,31 +106,31 @@ class LaneOrder:
 
     def opened(self, lease: Lease) -> None:
         """See `Order.opened`."""
-        lane = self.lanes.get(lease.message.content.message_group)
-        if lane is not None and lease.message.offset in lane.flight:
-            lane.flight[lease.message.offset] = lease
+        group_queue = self.group_queues.get(lease.message.content.message_group)
+        if group_queue is not None and lease.message.offset in group_queue.flight:
+            group_queue.flight[lease.message.offset] = lease
 
     def settle(self, message: StoredMessage) -> bool:
         """See `Order.settle`."""
         key = message.content.message_group
-        lane = self.lanes.get(key)
-        if lane is None or message.offset not in lane.flight:
+        group_queue = self.group_queues.get(key)
+        if group_queue is None or message.offset not in group_queue.flight:
             return False
-        del lane.flight[message.offset]
+        del group_queue.flight[message.offset]
         self._settle(message.offset)
-        return self._reopen(key, lane)
+        return self._reopen(key, group_queue)
 
     def ended(self, message: StoredMessage, counted: bool) -> bool:
         """See `Order.ended`."""
         key = message.content.message_group
-        lane = self.lanes.get(key)
-        if lane is None or message.offset not in lane.flight:
+        group_queue = self.group_queues.get(key)
+        if group_queue is None or message.offset not in group_queue.flight:
             return False
-        del lane.flight[message.offset]
-        lane.back.append(message)
+        del group_queue.flight[message.offset]
+        group_queue.back.append(message)
         if not counted:
             self._counts[message.offset] -= 1
-        return self._reopen(key, lane)
+        return self._reopen(key, group_queue)
 
     def outstanding(self) -> int:
         """See `Order.outstanding`."""
@@ -139,17 +139,21 @@ class LaneOrder:
     def trim(self) -> None:
         """See `Order.trim`."""
         first = self.queue.min_offset
-        for key, lane in list(self.lanes.items()):
-            gone = [message.offset for message in (*lane.waiting, *lane.back) if message.offset < first]
+        for key, group_queue in list(self.group_queues.items()):
+            gone = [
+                message.offset
+                for message in (*group_queue.waiting, *group_queue.back)
+                if message.offset < first
+            ]
             if not gone:
                 continue
             for offset in gone:
                 self._counts.pop(offset, None)
-            lane.waiting = deque(message for message in lane.waiting if message.offset >= first)
-            lane.back = [message for message in lane.back if message.offset >= first]
-            if lane.waiting and not lane.flight:
-                heappush(self._ready, (lane.waiting[0].offset, key))
-            self._forget_if_empty(key, lane)
+            group_queue.waiting = deque(message for message in group_queue.waiting if message.offset >= first)
+            group_queue.back = [message for message in group_queue.back if message.offset >= first]
+            if group_queue.waiting and not group_queue.flight:
+                heappush(self._ready, (group_queue.waiting[0].offset, key))
+            self._forget_if_empty(key, group_queue)
         self._settled = {offset for offset in self._settled if offset >= first}
         self.scanned = max(self.scanned, first)
         self.committed = max(self.committed, first)
@@ -158,10 +162,13 @@ class LaneOrder:
     def reset(self, offset: int) -> list[Lease]:
         """See `Order.reset`."""
         leases = [
-            lease for lane in self.lanes.values() for lease in lane.flight.values() if lease is not None
+            lease
+            for group_queue in self.group_queues.values()
+            for lease in group_queue.flight.values()
+            if lease is not None
         ]
         self.committed = self.scanned = offset
-        self.lanes = {}
+        self.group_queues = {}
         self._ready = []
         self._counts = {}
         self._settled = set()
@@ -172,29 +179,29 @@ class LaneOrder:
         """Return how often an unsettled message was delivered."""
         return self._counts.get(offset, 0)
 
-    def _next(self, batch: set[str]) -> tuple[str, Lane, StoredMessage] | None:
+    def _next(self, batch: set[str]) -> tuple[str, MessageGroupQueue, StoredMessage] | None:
         """Take the message with the lowest offset from the free message groups, else the next of the queue."""
         ready = self._ready
         while ready:
             offset, key = heappop(ready)
-            lane = self.lanes.get(key)
-            if lane is None or not lane.waiting or lane.waiting[0].offset != offset:
+            group_queue = self.group_queues.get(key)
+            if group_queue is None or not group_queue.waiting or group_queue.waiting[0].offset != offset:
                 continue
-            if lane.flight and key not in batch:
+            if group_queue.flight and key not in batch:
                 continue
-            message = lane.waiting.popleft()
-            if lane.waiting:
-                heappush(ready, (lane.waiting[0].offset, key))
-            return key, lane, message
+            message = group_queue.waiting.popleft()
+            if group_queue.waiting:
+                heappush(ready, (group_queue.waiting[0].offset, key))
+            return key, group_queue, message
         while (message_ := self._scan()) is not None:
             key = message_.content.message_group
-            lane = self.lanes.get(key)
-            if lane is None:
-                lane = self.lanes[key] = Lane()
-            elif lane.flight and key not in batch:
-                lane.waiting.append(message_)
+            group_queue = self.group_queues.get(key)
+            if group_queue is None:
+                group_queue = self.group_queues[key] = MessageGroupQueue()
+            elif group_queue.flight and key not in batch:
+                group_queue.waiting.append(message_)
                 continue
-            return key, lane, message_
+            return key, group_queue, message_
         return None
 
     def _scan(self) -> StoredMessage | None:
@@ -215,29 +222,29 @@ class LaneOrder:
             self._settled.remove(self.committed)
             self.committed += 1
 
-    def _reopen(self, key: str, lane: Lane) -> bool:
+    def _reopen(self, key: str, group_queue: MessageGroupQueue) -> bool:
         """Free a message group with nothing in flight; True if it has messages."""
-        if lane.flight:
+        if group_queue.flight:
             return False
-        if lane.attempt_id:
-            keys = self._attempts[lane.attempt_id]
+        if group_queue.attempt_id:
+            keys = self._attempts[group_queue.attempt_id]
             keys.discard(key)
             if not keys:
-                del self._attempts[lane.attempt_id]
-            lane.attempt_id = ""
-        if lane.back:
-            lane.back.sort(key=_message_offset)
-            lane.waiting.extendleft(reversed(lane.back))
-            lane.back.clear()
-        if lane.waiting:
-            heappush(self._ready, (lane.waiting[0].offset, key))
+                del self._attempts[group_queue.attempt_id]
+            group_queue.attempt_id = ""
+        if group_queue.back:
+            group_queue.back.sort(key=_message_offset)
+            group_queue.waiting.extendleft(reversed(group_queue.back))
+            group_queue.back.clear()
+        if group_queue.waiting:
+            heappush(self._ready, (group_queue.waiting[0].offset, key))
             return True
-        del self.lanes[key]
+        del self.group_queues[key]
         return False
 
-    def _forget_if_empty(self, key: str, lane: Lane) -> None:
-        if not (lane.waiting or lane.flight or lane.back):
-            self.lanes.pop(key, None)
+    def _forget_if_empty(self, key: str, group_queue: MessageGroupQueue) -> None:
+        if not (group_queue.waiting or group_queue.flight or group_queue.back):
+            self.group_queues.pop(key, None)
 
 
 def _offset(taken: tuple[StoredMessage, int]) -> int:

@@ -9,7 +9,7 @@ from heapq import heapify, heappop, heappush
 from typing import Any
 
 
-class Alarm:
+class Timer:
     """A timer with one pending time at most."""
 
     __slots__ = ("ticket",)
@@ -22,13 +22,13 @@ class Alarm:
 Action = Callable[[Any], None]
 
 
-class Agenda:
+class Timers:
     """Timers in order of their time in milliseconds; those of one time in the order in which they were set."""
 
     __slots__ = ("_forgotten", "_heap", "_tickets")
 
     def __init__(self) -> None:
-        self._heap: list[tuple[int, int, Alarm, Action]] = []
+        self._heap: list[tuple[int, int, Timer, Action]] = []
         self._tickets = 0
         self._forgotten = 0
 
@@ -40,26 +40,26 @@ class Agenda:
         """How many timers were ever set."""
         return self._tickets
 
-    def set(self, alarm: Alarm, at: int, action: Action) -> None:
+    def set(self, timer: Timer, at: int, action: Action) -> None:
         """Call `action(timer)` at the time `at`, and not at the time set before."""
-        if alarm.ticket:
-            self.cancel(alarm)
+        if timer.ticket:
+            self.cancel(timer)
         self._tickets += 1
-        alarm.ticket = self._tickets
-        heappush(self._heap, (at, self._tickets, alarm, action))
+        timer.ticket = self._tickets
+        heappush(self._heap, (at, self._tickets, timer, action))
 
-    def cancel(self, alarm: Alarm) -> None:
+    def cancel(self, timer: Timer) -> None:
         """Cancel a timer."""
-        if alarm.ticket:
-            alarm.ticket = 0
+        if timer.ticket:
+            timer.ticket = 0
             self._forget()
 
     def next(self) -> int | None:
         """Return the earliest pending time."""
         heap = self._heap
         while heap:
-            at, ticket, alarm, _ = heap[0]
-            if alarm.ticket == ticket:
+            at, ticket, timer, _ = heap[0]
+            if timer.ticket == ticket:
                 return at
             heappop(heap)
             self._forgotten -= 1
@@ -69,14 +69,14 @@ class Agenda:
         """Return whether a timer may be due by then: False is certain, True may be due to a cancelled one."""
         return bool(self._heap) and self._heap[0][0] <= until
 
-    def pop_due(self, until: int) -> tuple[int, Alarm, Action] | None:
+    def pop_due(self, until: int) -> tuple[int, Timer, Action] | None:
         """Remove and return the earliest timer not later than `until`."""
         heap = self._heap
         while heap and heap[0][0] <= until:
-            at, ticket, alarm, action = heappop(heap)
-            if alarm.ticket == ticket:
-                alarm.ticket = 0
-                return at, alarm, action
+            at, ticket, timer, action = heappop(heap)
+            if timer.ticket == ticket:
+                timer.ticket = 0
+                return at, timer, action
             self._forgotten -= 1
         return None
 

@@ -66,7 +66,7 @@ class Membership:
 
 
 @value
-class Beat:
+class Heartbeat:
     """A heartbeat of one client on one connection."""
 
     client_id: str

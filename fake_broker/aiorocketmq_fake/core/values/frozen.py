@@ -16,29 +16,29 @@ T = TypeVar("T")
 @dataclass_transform(frozen_default=True)
 def value(cls: type[T]) -> type[T]:
     """Return the class as `@dataclass(frozen=True, slots=True)` does, with a faster `__init__`."""
-    made = dataclass(frozen=True, slots=True)(cls)
-    if hasattr(made, "__post_init__"):
+    frozen_class = dataclass(frozen=True, slots=True)(cls)
+    if hasattr(frozen_class, "__post_init__"):
         raise TypeError(f"{cls.__name__} checks itself after its making: use a dataclass")
-    made.__init__ = wraps(made.__init__)(_init(made))  # type: ignore[method-assign]  # the point of it all
-    return made
+    frozen_class.__init__ = wraps(frozen_class.__init__)(_init(frozen_class))  # type: ignore[method-assign]  # the point of it all
+    return frozen_class
 
 
 def _init(made: type[Any]) -> Callable[..., None]:
     """Return the source of `__init__`."""
     names = [field.name for field in fields(made)]
     twin = type(made.__name__, (), {"__slots__": tuple(names)})
-    given: dict[str, Any] = {"_made": made, "_twin": twin, "_missing": MISSING}
+    namespace: dict[str, Any] = {"_made": made, "_twin": twin, "_missing": MISSING}
     # Plain assignment to `__class__` would meet the frozen `__setattr__`.
-    given["_become"] = object.__dict__["__class__"].__set__
+    namespace["_become"] = object.__dict__["__class__"].__set__
     parameters = ["self"]
     lines = ["_become(self, _twin)"]
     for field in fields(made):
-        parameters.append(_parameter(field, given))
-        lines.append(f"self.{field.name} = {_source(field, given)}")
+        parameters.append(_parameter(field, namespace))
+        lines.append(f"self.{field.name} = {_source(field, namespace)}")
     lines.append("self.__class__ = _made")
     source = f"def __init__({', '.join(parameters)}):\n    " + "\n    ".join(lines)
-    exec(source, given)  # as dataclasses do: the text is made of the names of fields
-    init: Callable[..., None] = given["__init__"]
+    exec(source, namespace)  # as dataclasses do: the text is made of the names of fields
+    init: Callable[..., None] = namespace["__init__"]
     return init
 
 

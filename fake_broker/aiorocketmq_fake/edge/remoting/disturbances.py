@@ -12,7 +12,7 @@ from aiorocketmq_fake.edge.faults import Disturbance, FaultRule
 from aiorocketmq_fake.edge.remoting.bodies import load
 from aiorocketmq_fake.edge.remoting.frames import Frame, FrameError
 from aiorocketmq_fake.edge.remoting.groups import locked_queues, memberships
-from aiorocketmq_fake.edge.remoting.requests import HangUp, Request
+from aiorocketmq_fake.edge.remoting.requests import HangUpError, Request
 from aiorocketmq_fake.edge.remoting_codes import RequestCode, RequestError, ResponseCode
 
 __all__ = ["disturb", "subject"]
@@ -42,7 +42,7 @@ def subject(request: Request) -> tuple[str, str, str]:
 async def disturb(
     rule: FaultRule, driver: Driver, act: Callable[[], Awaitable[Frame | None]]
 ) -> Frame | None:
-    """Handle a request under a fault, and return its answer; HangUp if the connection breaks instead."""
+    """Handle a request under a fault, and return its answer; HangUpError if the connection breaks instead."""
     match rule.disturbance:
         case Disturbance.REFUSE:
             raise RequestError(ResponseCode(rule.code), rule.message)
@@ -60,7 +60,7 @@ async def disturb(
                 return await act()
             finally:
                 await _regardless(act)
-    raise HangUp
+    raise HangUpError
 
 
 async def _regardless(act: Callable[[], Awaitable[Frame | None]]) -> None:

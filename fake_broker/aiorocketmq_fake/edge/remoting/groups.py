@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from aiorocketmq_fake.core.filters.expressions import parse
-from aiorocketmq_fake.core.values.classic_model import Beat, Member, Membership, QueueKey, Subscribed
+from aiorocketmq_fake.core.values.classic_model import Heartbeat, Member, Membership, QueueKey, Subscribed
 from aiorocketmq_fake.core.values.codes import FilterType, Refusal
 from aiorocketmq_fake.core.values.model import FilterExpression
 from aiorocketmq_fake.core.values.placement import java_hash
@@ -45,7 +45,7 @@ class Groups:
         """Register a client in its groups."""
         body = load(request.frame.body)
         peer = request.peer
-        beat = Beat(
+        beat = Heartbeat(
             client_id=_text(body, "clientID"),
             consumers=memberships(body),
             producers=tuple(_text(group, "groupName") for group in _objects(body, "producerDataSet")),
@@ -85,7 +85,7 @@ class Groups:
             "consumeFromWhere": membership.consume_from,
             "consumeType": membership.consume_type,
             "messageModel": membership.message_model,
-            "subscriptionTable": {wanted.topic: _subscription(wanted) for wanted in membership.subscriptions},
+            "subscriptionTable": {each.topic: _subscription(each) for each in membership.subscriptions},
         }
         return answer(body=dump(body))
 
@@ -103,10 +103,10 @@ class Groups:
         data = load(request.frame.body).get("subscriptionData")
         if not isinstance(data, dict):
             return answer(code=ResponseCode.SYSTEM_ERROR, remark="the body has no subscriptionData")
-        wanted = _subscribed(data)
-        if wanted.type is FilterType.SQL:
+        subscription = _subscribed(data)
+        if subscription.type is FilterType.SQL:
             try:
-                parse(FilterExpression(wanted.expression, wanted.type), self._core.profile)
+                parse(FilterExpression(subscription.expression, subscription.type), self._core.profile)
             except Refusal as refused:
                 return answer(code=ResponseCode.SUBSCRIPTION_PARSE_FAILED, remark=refused.message)
         return answer()

@@ -62,14 +62,14 @@ class Reading:
             classic=True,
         )
         commit = max(request.number("commitOffset", 0), 0) if flags & _COMMIT else None
-        found = self._driver.run(self._core.pull_classic, pull, commit=commit)
-        if isinstance(found, Parked):
+        result = self._driver.run(self._core.pull_classic, pull, commit=commit)
+        if isinstance(result, Parked):
             # With a manual clock the answer would never come.
             real_timeout = wait if self._driver.clock.is_manual else None
-            waited = await self._driver.poll(found.poll_id, real_timeout)
+            waited = await self._driver.poll(result.poll_id, real_timeout)
             assert isinstance(waited, Pulled)
-            found = waited
-        return self._pulled(pull, found)
+            result = waited
+        return self._pulled(pull, result)
 
     def _filter(self, request: Request, flags: int) -> FilterExpression:
         """Return the filter of the request, or the one that the group's heartbeats declare."""

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from aiorocketmq_fake.edge.remoting.frames import Frame
 from aiorocketmq_fake.edge.remoting_codes import RequestError, ResponseCode
 
-__all__ = ["Act", "HangUp", "Peer", "Request", "answer"]
+__all__ = ["Act", "HangUpError", "Peer", "Request", "answer"]
 
 
 @dataclass(slots=True)
@@ -63,7 +63,7 @@ class Request:
         return default if value is None else value.lower() == "true"
 
 
-class HangUp(Exception):
+class HangUpError(Exception):
     """The connection is closed without an answer."""
 
 

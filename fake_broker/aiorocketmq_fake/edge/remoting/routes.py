@@ -9,7 +9,7 @@ from aiorocketmq_fake.core.values.codes import Permission, TopicType
 from aiorocketmq_fake.core.values.model import TopicConfig
 from aiorocketmq_fake.edge.driver import Driver
 from aiorocketmq_fake.edge.endpoint import join
-from aiorocketmq_fake.edge.neighbours import Neighbour, Neighbours
+from aiorocketmq_fake.edge.peers import PeerBroker, PeerBrokers
 from aiorocketmq_fake.edge.remoting.bodies import dump, dump_loose
 from aiorocketmq_fake.edge.remoting.frames import Frame
 from aiorocketmq_fake.edge.remoting.requests import Act, Request, answer
@@ -29,9 +29,9 @@ _DEFAULT = TopicConfig(
 class Routes:
     """The requests of a name server. Every broker of the cluster is one, and knows all brokers."""
 
-    def __init__(self, driver: Driver, neighbours: Neighbours) -> None:
+    def __init__(self, driver: Driver, peers: PeerBrokers) -> None:
         self._driver = driver
-        self._neighbours = neighbours
+        self._peers = peers
 
     def acts(self) -> dict[int, Act]:
         """Return the handler of each request code."""
@@ -82,10 +82,10 @@ class Routes:
                 names.add(limits.DEFAULT_TOPIC)
         return answer(body=dump({"topicList": sorted(names)}))
 
-    def _listed(self) -> Iterator[Neighbour]:
-        return self._neighbours.listed(self._driver)
+    def _listed(self) -> Iterator[PeerBroker]:
+        return self._peers.listed(self._driver)
 
-    def _broker_data(self, member: Neighbour, request: Request, *, is_strict: bool) -> dict[str, object]:
+    def _broker_data(self, member: PeerBroker, request: Request, *, is_strict: bool) -> dict[str, object]:
         address = member.remoting
         assert address is not None, "only brokers with a port for this protocol are listed"
         # A broker on a wildcard has the address that the client used.

@@ -17,9 +17,9 @@ from aiorocketmq_fake.core.values.model import ForChannels
 from aiorocketmq_fake.edge.driver import Driver
 from aiorocketmq_fake.edge.endpoint import join
 from aiorocketmq_fake.edge.front import BACKEND, Front, addresses
-from aiorocketmq_fake.edge.quiet import Quiet
+from aiorocketmq_fake.edge.in_progress import InProgress
 from aiorocketmq_fake.edge.remoting.frames import FRAME_MAX, Frame, FrameError, decode, encode
-from aiorocketmq_fake.edge.remoting.requests import HangUp, Peer, Request
+from aiorocketmq_fake.edge.remoting.requests import HangUpError, Peer, Request
 from aiorocketmq_fake.edge.remoting.service import Service
 from aiorocketmq_fake.edge.tls import ServerTls
 
@@ -37,9 +37,9 @@ RESPONSE = 1
 class _Connection:
     """One connection, with its requests in progress."""
 
-    def __init__(self, peer: Peer, writer: asyncio.StreamWriter, quiet: Quiet) -> None:
+    def __init__(self, peer: Peer, writer: asyncio.StreamWriter, in_progress: InProgress) -> None:
         self.peer = peer
-        self._quiet = quiet
+        self._in_progress = in_progress
         self.writer = writer
         self.room = asyncio.Semaphore(REQUESTS_MAX)
         self.work: set[asyncio.Task[None]] = set()
@@ -54,14 +54,14 @@ class _Connection:
         """Start work concurrently to reading, which counts as in progress; it ends with the connection."""
         assert self.tasks is not None
         task = self.tasks.create_task(work)
-        self._quiet.enter()
+        self._in_progress.enter()
         self.work.add(task)
         # Not inside the task: one that is cancelled before its first turn never runs.
         task.add_done_callback(self._end)
 
     def _end(self, task: asyncio.Task[None]) -> None:
         self.work.discard(task)
-        self._quiet.leave()
+        self._in_progress.leave()
 
     def abort(self) -> None:
         """Close the connection at once."""
@@ -140,7 +140,7 @@ class RemotingServer:
         self, tls: ssl.SSLContext | None, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
     ) -> None:
         self._count += 1
-        connection = _Connection(Peer(self._count), writer, self._driver.quiet)
+        connection = _Connection(Peer(self._count), writer, self._driver.in_progress)
         number = connection.peer.channel
         self._connections[number] = connection
         try:
@@ -196,7 +196,7 @@ class RemotingServer:
             answer = await self._service.serve(Request(frame, connection.peer))
             if answer is not None and not frame.is_one_way:
                 await self._write(connection, replace(answer, opaque=frame.opaque, flag=RESPONSE))
-        except HangUp:
+        except HangUpError:
             connection.abort()
         finally:
             connection.room.release()
@@ -211,16 +211,16 @@ class RemotingServer:
 
     async def _ask(self, channel: int, frame: Frame) -> Frame:
         """Send a request to a client, and wait for its answer; a disconnected one does not answer."""
-        asked: asyncio.Future[Frame] = asyncio.get_running_loop().create_future()
+        pending: asyncio.Future[Frame] = asyncio.get_running_loop().create_future()
         connection = self._connections.get(channel)
         if connection is None or connection.tasks is None:
-            return await asked
+            return await pending
         connection.pushed += 1
         number = connection.pushed
-        connection.answers[number] = asked
+        connection.answers[number] = pending
         try:
             await self._write(connection, replace(frame, opaque=number, flag=0))
-            return await asked
+            return await pending
         finally:
             del connection.answers[number]
 

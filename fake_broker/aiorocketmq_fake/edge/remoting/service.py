@@ -14,16 +14,16 @@ from aiorocketmq_fake.core.values.model import CheckHalf
 from aiorocketmq_fake.edge.address import Address
 from aiorocketmq_fake.edge.driver import Driver
 from aiorocketmq_fake.edge.faults import Faults
-from aiorocketmq_fake.edge.neighbours import Neighbours
+from aiorocketmq_fake.edge.peers import PeerBrokers
 from aiorocketmq_fake.edge.remoting.administration import Administration
 from aiorocketmq_fake.edge.remoting.disturbances import disturb, subject
-from aiorocketmq_fake.edge.remoting.figures import Figures
 from aiorocketmq_fake.edge.remoting.frames import Frame, FrameError
 from aiorocketmq_fake.edge.remoting.groups import Groups
+from aiorocketmq_fake.edge.remoting.inspection import InspectionRequests
 from aiorocketmq_fake.edge.remoting.messages import record
 from aiorocketmq_fake.edge.remoting.reading import Reading
 from aiorocketmq_fake.edge.remoting.records import host, message_id, write_record
-from aiorocketmq_fake.edge.remoting.requests import Act, HangUp, Request, answer
+from aiorocketmq_fake.edge.remoting.requests import Act, HangUpError, Request, answer
 from aiorocketmq_fake.edge.remoting.rights import SIGNATURE_FIELDS, authorize
 from aiorocketmq_fake.edge.remoting.routes import Routes
 from aiorocketmq_fake.edge.remoting.sending import Sending
@@ -54,7 +54,7 @@ Ask: TypeAlias = Callable[[int, Frame], Awaitable[Frame]]
 class Service:
     """A name server and a broker in one."""
 
-    def __init__(self, driver: Driver, faults: Faults, address: Address, neighbours: Neighbours) -> None:
+    def __init__(self, driver: Driver, faults: Faults, address: Address, peers: PeerBrokers) -> None:
         self._driver = driver
         self._faults = faults
         self._address = address
@@ -62,22 +62,22 @@ class Service:
         self.ask: Ask
         """Sends a request to a connection and returns its answer; set by the port."""
         self._acts: dict[int, Act] = {
-            **Routes(driver, neighbours).acts(),
+            **Routes(driver, peers).acts(),
             **Groups(driver).acts(),
             **self._reading.acts(),
             **Sending(driver, address).acts(),
             **Administration(driver).acts(),
-            **Figures(driver, address).acts(),
+            **InspectionRequests(driver, address).acts(),
         }
 
     async def serve(self, request: Request) -> Frame | None:
         """Handle a request, and return its answer when its effect is durable; None: it gets no answer."""
         code = request.frame.code
         try:
-            found = await self._act(request)
+            response = await self._act(request)
             await self._driver.durable()
-            return found
-        except HangUp:
+            return response
+        except HangUpError:
             raise
         except RequestError as refused:
             return answer(code=refused.code, remark=refused.remark)
@@ -113,8 +113,8 @@ class Service:
     async def _running_info(self, request: Request) -> Frame:
         """Forward a query about a member to it, and return its answer."""
         group, client_id = request.text("consumerGroup"), request.text("clientId")
-        known = self._driver.core.members(group)
-        members = known.members if known is not None else ()
+        group_members = self._driver.core.members(group)
+        members = group_members.members if group_members is not None else ()
         member = next((each for each in members if each.client_id == client_id), None)
         if member is None:
             text = f"The Consumer <{group}> <{client_id}> not online"
@@ -124,11 +124,11 @@ class Service:
                 name: text for name, text in request.frame.fields.items() if name not in SIGNATURE_FIELDS
             }
             async with asyncio.timeout(_MEMBER_ANSWERS):
-                found = await self.ask(member.channel, replace(request.frame, fields=fields))
+                reply = await self.ask(member.channel, replace(request.frame, fields=fields))
         except TimeoutError:
             text = f"consumer <{group}> <{client_id}> Timeout"
             return answer(code=ResponseCode.CONSUME_MSG_TIMEOUT, remark=text)
-        return replace(found, opaque=0)
+        return replace(reply, opaque=0)
 
     def command(self, command: MembersChanged | CheckHalf) -> Frame:
         """Convert a command of the core to a request to a client."""

@@ -102,12 +102,12 @@ class _Unpickler(pickle.Unpickler):
             return self._method
         if (module, name) == (__name__, _properties.__name__):
             return _properties
-        found = self._classes.get(f"{module}.{name}") or _ours().get((module, name))
-        if found is None and (module, name) in PLAIN:
-            found = getattr(import_module(module), name)
-        if found is None:
+        kind = self._classes.get(f"{module}.{name}") or _ours().get((module, name))
+        if kind is None and (module, name) in PLAIN:
+            kind = getattr(import_module(module), name)
+        if kind is None:
             raise pickle.UnpicklingError(f"{module}.{name} does not belong into a data file")
-        return found
+        return kind
 
     def persistent_load(self, pid: Any) -> Any:
         return self._foreign[pid]

@@ -129,13 +129,13 @@ class Database:
             about = dict(self._reader.execute("SELECT name, value FROM about").fetchall())
         except sqlite3.DatabaseError:
             return  # New or damaged.
-        found, crc = about.get("format"), about.pop("crc", None)
-        if found == FORMAT or not (isinstance(found, str) and found.isdecimal()):
+        format_, crc = about.get("format"), about.pop("crc", None)
+        if format_ == FORMAT or not (isinstance(format_, str) and format_.isdecimal()):
             return
         if crc == sealed({**about, "format": FORMAT})["crc"]:
             return  # The checksum is that of our format: the number is damaged.
         raise ForeignDataError(
-            f"{self.path} has data format {found}, written by aiorocketmq {about.get('version')}; "
+            f"{self.path} has data format {format_}, written by aiorocketmq {about.get('version')}; "
             f"aiorocketmq {version('aiorocketmq')} reads data format {FORMAT}: start with the version that wrote it, "
             "or give another --data folder."
         )
@@ -168,16 +168,16 @@ class Database:
     def check_complete(self) -> None:
         """Raise DamagedDataError if commands are missing: the end of the write-ahead log is lost."""
         with self._damage():
-            found, marked = _upto(self._reader), self._mark.read()
+            written, marked = _upto(self._reader), self._mark.read()
         if marked is None:
-            if found:
+            if written:
                 what = f"{self._mark.path.name} is missing, which says how much was written"
                 raise DamagedDataError(self.path, what)
         elif marked.folder != self._folder:
             what = f"it and {self._mark.path.name} are of two folders, so one of them is of another folder"
             raise DamagedDataError(self.path, what)
-        elif found < marked.number:
-            lost = marked.number - found
+        elif written < marked.number:
+            lost = marked.number - written
             what = f"{lost} of the {marked.number} commands that were written are missing at its end"
             raise DamagedDataError(self.path, what)
 
@@ -327,7 +327,7 @@ class Database:
         self._about = {}
         self._wrote(upto)
 
-    def make_room(self) -> None:
+    def truncate_log(self) -> None:
         """Checkpoint the write-ahead log into the file and truncate it, as far as a nearly full disk allows."""
         with suppress(sqlite3.Error):
             self._writer.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()

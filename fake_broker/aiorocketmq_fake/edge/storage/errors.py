@@ -4,7 +4,13 @@ from __future__ import annotations
 
 from pathlib import Path
 
-__all__ = ["DamagedDataError", "DataInUseError", "ForeignDataError", "ForeignState", "PersistenceError"]
+__all__ = [
+    "DamagedDataError",
+    "DataInUseError",
+    "ForeignDataError",
+    "IncompatibleStateError",
+    "PersistenceError",
+]
 
 
 class PersistenceError(OSError):
@@ -41,5 +47,5 @@ class ForeignDataError(OSError):
     """A data file was written by another version, under another profile or for another broker."""
 
 
-class ForeignState(ForeignDataError):
+class IncompatibleStateError(ForeignDataError):
     """A data file was written by a version with an incompatible state."""

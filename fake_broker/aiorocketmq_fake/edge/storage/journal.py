@@ -129,7 +129,7 @@ class Journal:
 
     async def _flush(self) -> None:
         if self._failure is not None:
-            await self._in_thread(lambda _: self._database.make_room(), None)
+            await self._in_thread(lambda _: self._database.truncate_log(), None)
         # A checkpoint captures the state after these commands: no await in between.
         batch, self._pending = self._pending, []
         upto = self._noted
@@ -224,7 +224,7 @@ _GO_ON = frozenset(
         "terminate",
         "cancel_poll",
         "end_poll",
-        "give_back",
+        "release_deliveries",
         *("beat", "unregister", "close_channel", "lose_stream"),
     }
 )

@@ -54,21 +54,21 @@ class Mark:
         text = self._file.read(_SIZE)
         if not text:
             return None
-        said, _, crc = text.strip().rpartition(b" ")
-        if len(text) != _SIZE or crc != _checksum(said):
+        content, _, crc = text.strip().rpartition(b" ")
+        if len(text) != _SIZE or crc != _checksum(content):
             raise DamagedDataError(self.path, "it is not as it was written")
-        number, _, folder = said.partition(b" ")
+        number, _, folder = content.partition(b" ")
         return Marked(int(number), folder.decode())
 
     def write(self, number: int, folder: str) -> None:
         """Store a number, without fsync: after a power failure it may be an older one, which reports no damage."""
-        said = b"%020d %s" % (number, folder.encode())
+        content = b"%020d %s" % (number, folder.encode())
         try:
             self._file.seek(0)
-            self._file.write(said + b" " + _checksum(said) + b"\n")
+            self._file.write(content + b" " + _checksum(content) + b"\n")
         except OSError as error:
             logger.warning("%s cannot be written, a lost end would not be noticed: %s", self.path, error)
 
 
-def _checksum(said: bytes) -> bytes:
-    return b"%08x" % crc32(said)
+def _checksum(content: bytes) -> bytes:
+    return b"%08x" % crc32(content)

@@ -7,7 +7,7 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from aiorocketmq_fake.core.broker import Broker
-from aiorocketmq_fake.core.commands.salvage import Standing
+from aiorocketmq_fake.core.commands.salvage import GroupPosition
 from aiorocketmq_fake.core.values.codes import Permission, TopicType
 from aiorocketmq_fake.core.values.model import GroupConfig, RetryPolicy, TopicConfig
 from aiorocketmq_fake.edge.storage.pages import PagedEntries
@@ -30,7 +30,7 @@ class Outline:
 
     topics: tuple[TopicOutline, ...]
     groups: tuple[GroupConfig, ...]
-    standings: tuple[Standing, ...]
+    group_positions: tuple[GroupPosition, ...]
 
 
 def draw(core: Broker) -> str:
@@ -47,8 +47,8 @@ def draw(core: Broker) -> str:
         for topic in core.topics()
     ]
     groups = [asdict(group.config) for group in core.groups()]
-    standings = [asdict(standing) for standing in core.standings()]
-    return json.dumps({"topics": topics, "groups": groups, "standings": standings})
+    group_positions = [asdict(position) for position in core.group_positions()]
+    return json.dumps({"topics": topics, "groups": groups, "group_positions": group_positions})
 
 
 def read(text: str) -> Outline:
@@ -60,14 +60,14 @@ def read(text: str) -> Outline:
             for topic in plain["topics"]
         ),
         tuple(map(_group, plain["groups"])),
-        tuple(Standing(**standing) for standing in plain["standings"]),
+        tuple(GroupPosition(**position) for position in plain["group_positions"]),
     )
 
 
 # Any: JSON.
 def _topic(plain: dict[str, Any]) -> TopicConfig:
-    known = {"type": TopicType(plain["type"]), "permission": Permission(plain["permission"])}
-    return TopicConfig(**{**plain, **known})
+    enums = {"type": TopicType(plain["type"]), "permission": Permission(plain["permission"])}
+    return TopicConfig(**{**plain, **enums})
 
 
 def _group(plain: dict[str, Any]) -> GroupConfig:

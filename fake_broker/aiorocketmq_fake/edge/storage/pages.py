@@ -43,7 +43,7 @@ class PagedEntries:
         """Position up to which messages are on disk."""
         self._held: list[StoredMessage] = []
         """The newest messages: all unwritten ones, and others within the memory limit."""
-        pager.know(self)
+        pager.register(self)
 
     def __reduce__(self) -> tuple[Callable[..., PagedEntries], tuple[int, int, int]]:
         # Written together with the messages themselves, so all of them are on disk when this is read.
@@ -152,7 +152,7 @@ class Pager:
         """Return the container of a queue on disk."""
         return PagedEntries(self, number, first, end)
 
-    def know(self, entries: PagedEntries) -> None:
+    def register(self, entries: PagedEntries) -> None:
         """Register a queue."""
         self._known[entries.number] = entries
         self._next = max(self._next, entries.number + 1)
@@ -180,9 +180,9 @@ class Pager:
             self.fresh.discard(entries)
             self.trimmed.discard(entries)
         for number, first in floors:
-            known = self._known.get(number)
-            if known is not None and known.first == first:
-                self.trimmed.discard(known)
+            moved = self._known.get(number)
+            if moved is not None and moved.first == first:
+                self.trimmed.discard(moved)
         self._hold(rows)
         self._evict()
 
@@ -203,9 +203,9 @@ class Pager:
         first = max(index * PAGE, self._known[number].first)
         until = min((index + 1) * PAGE, self._known[number].written)
         messages = self._read_rows(number, first, until)
-        known = self._pages.get(key)
+        previous = self._pages.get(key)
         page = self._pages[key] = _Page(first, messages, sum(map(size, messages)))
-        self._page_bytes += page.bytes - (known.bytes if known is not None else 0)
+        self._page_bytes += page.bytes - (previous.bytes if previous is not None else 0)
         return page
 
     def _hold(self, rows: list[Row]) -> None:

@@ -17,7 +17,7 @@ from aiorocketmq_fake.edge.storage.database import FORMAT, Database
 from aiorocketmq_fake.edge.storage.errors import (
     DamagedDataError,
     ForeignDataError,
-    ForeignState,
+    IncompatibleStateError,
 )
 from aiorocketmq_fake.edge.storage.journal import Journal
 from aiorocketmq_fake.edge.storage.pages import Pager
@@ -44,7 +44,7 @@ def open_data(
     """
     try:
         return _begin(_read(path, make, now, memory), now, memory)
-    except (DamagedDataError, ForeignState) as damage:
+    except (DamagedDataError, IncompatibleStateError) as damage:
         if not repair:
             raise
         return _repair(path, make, now, memory, damage)
@@ -80,10 +80,10 @@ def _read(path: Path, make: MakeCore, now: float, memory: int) -> _Found:
 def _begin(found: _Found, now: float, memory: int) -> tuple[Broker, Journal]:
     """Continue with a recovered core, and write its first checkpoint."""
     core, pager, database = found.core, found.pager, found.database
-    core.keep_entries(pager.new_entries)
+    core.set_entries_factory(pager.new_entries)
     core.restart(now=max(now, core.now))
     core.take_events()
-    core.forget_deliveries()
+    core.clear_deliveries()
     journal = Journal(database, core, pager, checkpoint=min(8 * 1024 * 1024, memory // 4))
     journal.repaired = found.repaired
     try:
@@ -99,19 +99,19 @@ def _begin(found: _Found, now: float, memory: int) -> tuple[Broker, Journal]:
 
 
 def _repair(
-    path: Path, make: MakeCore, now: float, memory: int, damage: DamagedDataError | ForeignState
+    path: Path, make: MakeCore, now: float, memory: int, damage: DamagedDataError | IncompatibleStateError
 ) -> tuple[Broker, Journal]:
     """Continue with what can be read; in the worst case nothing."""
     copy = set_aside(path)
 
     def begin(found: _Found) -> tuple[Broker, Journal]:
-        told = f"{damage} Repaired: {found.repaired}. The damaged file is kept as {copy}."
-        begun = _begin(replace(found, repaired=told), now, memory)
-        logger.warning("%s", told)
+        report = f"{damage} Repaired: {found.repaired}. The damaged file is kept as {copy}."
+        begun = _begin(replace(found, repaired=report), now, memory)
+        logger.warning("%s", report)
         return begun
 
     if isinstance(damage, DamagedDataError):
-        with suppress(DamagedDataError, ForeignState):
+        with suppress(DamagedDataError, IncompatibleStateError):
             return begin(_cut(path, make, now, memory))
     return begin(_rebuild(path, copy, make, now, memory))
 
@@ -137,7 +137,7 @@ def _rebuild(path: Path, copy: Path, make: MakeCore, now: float, memory: int) ->
     database = Database(path)
     pager = Pager(database.messages, memory)
     core = make(now)
-    core.keep_entries(pager.new_entries)
+    core.set_entries_factory(pager.new_entries)
     try:
         old = Database(copy)
     except DamagedDataError:
@@ -171,7 +171,7 @@ def _check_origin(database: Database, fresh: Broker) -> None:
                 f"start with that {name}, or give another --data folder."
             )
     if theirs.get("shape") != ours["shape"]:
-        raise ForeignState(
+        raise IncompatibleStateError(
             f"{database.path} was written by aiorocketmq {theirs.get('version')}, whose state differs from that of "
             f"{ours['version']}: start with that version, or with --repair to keep topics, groups, messages, progress."
         )

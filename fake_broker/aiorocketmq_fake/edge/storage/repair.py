@@ -68,7 +68,7 @@ def rebuild(database: Database, fresh: Broker) -> str:
     """Fill an empty core with the readable messages, their topics, and the progress of groups."""
     outline = _outline(database)
     topics = [*_by_outline(database, outline)] if outline.topics else [*_by_messages(database)]
-    fresh.rebuild(topics, outline.groups, outline.standings)
+    fresh.rebuild(topics, outline.groups, outline.group_positions)
     commands = [*_readable(database)]
     astray = redo(fresh, commands, strict=False)
     messages = sum(len(queue) for topic in topics for queue in topic.queues)
@@ -99,11 +99,11 @@ def _by_outline(database: Database, outline: Outline) -> Iterator[Salvaged]:
 
 def _by_messages(database: Database) -> Iterator[Salvaged]:
     """Yield synthetic topics for messages without an outline."""
-    found: dict[str, dict[int, list[StoredMessage]]] = {}
+    by_topic: dict[str, dict[int, list[StoredMessage]]] = {}
     for number in database.queue_numbers():
         for _, message in database.salvage(number):
-            found.setdefault(message.topic, {}).setdefault(message.queue_id, []).append(message)
-    for name, queues in found.items():
+            by_topic.setdefault(message.topic, {}).setdefault(message.queue_id, []).append(message)
+    for name, queues in by_topic.items():
         count = max(queues) + 1
         config = TopicConfig(name, TopicType.NORMAL, count, count)
         yield Salvaged(

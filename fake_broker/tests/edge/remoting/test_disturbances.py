@@ -172,4 +172,4 @@ async def test_a_stop_does_not_wait_for_what_is_never_answered(broker: FakeBroke
             assert (await wire.ask(105, topic="t")).code == 0
             await asyncio.wait_for(broker.stop(), 5)
             assert not silent.done()
-            assert broker.brokers[0]._driver.quiet.working == 0
+            assert broker.brokers[0]._driver.in_progress.count == 0

@@ -170,7 +170,7 @@ async def test_a_crash_closes_every_connection(broker: FakeBroker, connect: Any)
     await broker.crash()
     assert await wire.is_closed()
     assert not held.done()
-    assert broker.brokers[0]._driver.quiet.working == 0
+    assert broker.brokers[0]._driver.in_progress.count == 0
 
 
 async def test_a_partition_holds_requests_until_it_heals(broker: FakeBroker, wire: Any) -> None:

@@ -87,11 +87,11 @@ class Tokens:
         if not self.accept(text):
             raise self.unexpected(text)
 
-    def unexpected(self, wanted: str) -> SqlError:
+    def unexpected(self, expected: str) -> SqlError:
         """Return the error for an unexpected token."""
         token = self.peek()
-        found = "the expression ends" if token.kind is Kind.END else f"{token.text[:40]!r} stands"
-        return SqlError(f"{found} at position {token.at} where {wanted} must be")
+        actual = "the expression ends" if token.kind is Kind.END else f"{token.text[:40]!r} stands"
+        return SqlError(f"{actual} at position {token.at} where {expected} must be")
 
     def _cut(self) -> Token:
         text = self._text
@@ -101,10 +101,10 @@ class Tokens:
             return Token(Kind.END, "", start)
         # Floats before integers: both begin with digits.
         for pattern, kind in _PATTERNS:
-            found = pattern.match(text, start)
-            if found is not None:
-                self._at = found.end()
-                return _token(kind, found.group(), start)
+            match = pattern.match(text, start)
+            if match is not None:
+                self._at = match.end()
+                return _token(kind, match.group(), start)
         raise SqlError(f"nothing can begin with {text[start]!r} at position {start}")
 
 

@@ -3,12 +3,12 @@
 import asyncio
 
 import pytest
-from aiorocketmq_fake.edge.quiet import Quiet
+from aiorocketmq_fake.edge.in_progress import InProgress
 
 LONG = 60.0
 
 
-async def waiting(quiet: Quiet, timeout: float = LONG) -> asyncio.Task[bool]:
+async def waiting(in_progress: InProgress, timeout: float = LONG) -> asyncio.Task[bool]:
     """A task that waits for work in progress."""
     task = asyncio.create_task(quiet.wait(timeout))
     for _ in range(3):
@@ -18,24 +18,24 @@ async def waiting(quiet: Quiet, timeout: float = LONG) -> asyncio.Task[bool]:
 
 
 @pytest.fixture
-def quiet() -> Quiet:
-    busy = Quiet()
+def quiet() -> InProgress:
+    busy = InProgress()
     busy.enter()
     return busy
 
 
-async def test_a_wait_ends_with_the_work(quiet: Quiet) -> None:
+async def test_a_wait_ends_with_the_work(in_progress: InProgress) -> None:
     task = await waiting(quiet)
     quiet.leave()
     assert await task
 
 
-async def test_a_wait_ends_after_its_time(quiet: Quiet) -> None:
+async def test_a_wait_ends_after_its_time(in_progress: InProgress) -> None:
     assert not await quiet.wait(0.0)
     assert not await quiet.wait(0.001)
 
 
-async def test_a_wait_cancelled_as_the_work_ends_is_cancelled(quiet: Quiet) -> None:
+async def test_a_wait_cancelled_as_the_work_ends_is_cancelled(in_progress: InProgress) -> None:
     """Or the clock of a case that has ended goes on for ever: who moves it takes the answer for its own."""
     task = await waiting(quiet)
     quiet.leave()
@@ -44,7 +44,7 @@ async def test_a_wait_cancelled_as_the_work_ends_is_cancelled(quiet: Quiet) -> N
         await task
 
 
-async def test_a_cancelled_wait_leaves_the_others(quiet: Quiet) -> None:
+async def test_a_cancelled_wait_leaves_the_others(in_progress: InProgress) -> None:
     given_up, other = await waiting(quiet), await waiting(quiet)
     given_up.cancel()
     quiet.leave()

@@ -11,11 +11,11 @@ from aiorocketmq_fake.core.values.model import RouteEntry
 from aiorocketmq_fake.edge.address import Address
 from aiorocketmq_fake.edge.driver import Driver
 
-__all__ = ["Neighbour", "Neighbours"]
+__all__ = ["PeerBroker", "PeerBrokers"]
 
 
 @dataclass(frozen=True, slots=True)
-class Neighbour:
+class PeerBroker:
     """One broker of a cluster, as seen by the others."""
 
     driver: Driver
@@ -26,17 +26,17 @@ class Neighbour:
     """Its address of the classic protocol; None without one."""
 
 
-class Neighbours:
+class PeerBrokers:
     """All brokers of one cluster, in the order of their names."""
 
     def __init__(self) -> None:
-        self._members: list[Neighbour] = []
+        self._members: list[PeerBroker] = []
 
-    def join(self, member: Neighbour) -> None:
+    def join(self, member: PeerBroker) -> None:
         """Add a broker."""
         self._members.append(member)
 
-    def listed(self, asked: Driver) -> Iterator[Neighbour]:
+    def listed(self, asked: Driver) -> Iterator[PeerBroker]:
         """Yield the brokers in routes of the classic protocol, including the queried one."""
         for member in self._members:
             if member.remoting is not None and (member.driver is asked or member.is_listed()):
@@ -50,7 +50,7 @@ class Neighbours:
         **keywords: object,
     ) -> list[tuple[RouteEntry, Address]]:
         """Query all brokers in routes; a refusal of the queried one counts unless others have the topic."""
-        found: list[tuple[RouteEntry, Address]] = []
+        route: list[tuple[RouteEntry, Address]] = []
         refused: Refusal | None = None
         for member in self._members:
             if member.driver is not asked and not member.is_listed():
@@ -63,7 +63,7 @@ class Neighbours:
                         raise
                     refused = refusal
                 continue
-            found.extend((entry, member.address) for entry in entries)
-        if not found and refused is not None:
+            route.extend((entry, member.address) for entry in entries)
+        if not route and refused is not None:
             raise refused
-        return found
+        return route

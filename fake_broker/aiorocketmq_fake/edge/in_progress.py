@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import asyncio
 
-__all__ = ["Quiet"]
+__all__ = ["InProgress"]
 
 
-class Quiet:
+class InProgress:
     """Counts calls in progress and answers not yet written; `wait()` returns when there are none.
 
     A parked poll does not count until its answer is there.
@@ -18,7 +18,7 @@ class Quiet:
         self._waiters: list[asyncio.Future[None]] = []
 
     @property
-    def working(self) -> int:
+    def count(self) -> int:
         """How many calls and answers are in progress."""
         return self._working
 

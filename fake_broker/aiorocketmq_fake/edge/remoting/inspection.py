@@ -15,7 +15,7 @@ from aiorocketmq_fake.edge.remoting.records import host, write_record
 from aiorocketmq_fake.edge.remoting.requests import Act, Request, answer
 from aiorocketmq_fake.edge.remoting_codes import RequestCode, RequestError, ResponseCode
 
-__all__ = ["Figures"]
+__all__ = ["InspectionRequests"]
 
 _ALL_QUEUES, _BY_TIME = -1, -1
 """Marker values of a reset: all queues, and an offset by time."""
@@ -23,7 +23,7 @@ _END = -1
 """The timestamp that means the end of a queue."""
 
 
-class Figures:
+class InspectionRequests:
     """The requests about stored messages and progress."""
 
     def __init__(self, driver: Driver, address: Address) -> None:
@@ -89,8 +89,11 @@ class Figures:
         if not self._core.has_group(group):
             text = f"Group {group} not exist"
             raise RequestError(ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST, text)
-        wanted, offset = request.number("queueId", _ALL_QUEUES, bits=32), request.number("offset", _BY_TIME)
-        queues = range(config.read_queues) if wanted == _ALL_QUEUES else (wanted,)
+        only_queue, offset = (
+            request.number("queueId", _ALL_QUEUES, bits=32),
+            request.number("offset", _BY_TIME),
+        )
+        queues = range(config.read_queues) if only_queue == _ALL_QUEUES else (only_queue,)
         targets = {}
         for queue_id in queues:
             queue = self._core.queue(config.name, queue_id)
@@ -120,14 +123,14 @@ class Figures:
         config, key = self._topic(request), request.text("key")
         first, last = request.number("beginTimestamp", 0), request.number("endTimestamp", 2**63 - 1)
         by_id = request.truth("_UNIQUE_KEY_QUERY")
-        found = [
+        matches = [
             message
             for message in self._core.messages(config.name)
             if (key == message.content.message_id if by_id else key in message.content.keys)
             and first <= message.store_timestamp * 1000 <= last
         ]
         most = max(request.number("maxNum", bits=32), 0)
-        newest = sorted(found, key=lambda message: message.position)[-most:] if most else []
+        newest = sorted(matches, key=lambda message: message.position)[-most:] if most else []
         if not newest:
             text = "can not find message, maybe time range not correct"
             return answer(code=ResponseCode.QUERY_NOT_FOUND, remark=text)
