@@ -49,7 +49,7 @@ def _profile(given: str | Profile, clock: str) -> Profile:
     if isinstance(given, Profile):
         return given
     if given not in PROFILES:
-        raise ValueError(f"no profile is called {given!r}: use one of {', '.join(sorted(PROFILES))}.")
+        raise ValueError(f"profile must be one of {', '.join(sorted(PROFILES))}, got {given!r}")
     # A test that moves time expects deadlines without spread.
     return replace(PROFILES[given], revive_spread=0.0) if clock == "manual" else PROFILES[given]
 
@@ -112,13 +112,15 @@ class FakeBroker(Cluster):
         has one. `tls` and `users` apply to it as well.
         """
         if clock not in ("real", "manual"):
-            raise ValueError(f"no clock is called {clock!r}: use 'real' or 'manual'.")
+            raise ValueError(f"clock must be 'real' or 'manual', got {clock!r}")
         if start is not None and (clock == "real" or start.tzinfo is None):
-            raise ValueError("start is for a manual clock and needs a time zone: give an aware datetime.")
+            raise ValueError(
+                f"start must be an aware datetime, with clock='manual'; got {start} and {clock!r}"
+            )
         users = tuple(users)
         if users and control is not None and not any(user.is_administrator for user in users):
             raise ValueError(
-                "control needs an administrator among the users: add one with all rights (a secret and nothing else)."
+                "control needs an administrator among users: add one with all rights (access key and secret only)."
             )
         moment = ManualClock(start.timestamp() if start else None) if clock == "manual" else RealClock()
         address = Address(*split(listen))

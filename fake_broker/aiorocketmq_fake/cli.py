@@ -27,14 +27,14 @@ def fake() -> None:
     default="127.0.0.1:8081",
     show_default=True,
     metavar="HOST:PORT",
-    help="Where clients connect.",
+    help="HOST:PORT for clients.",
 )
 @click.option(
     "--control",
     default="127.0.0.1:8082",
     show_default=True,
     metavar="HOST:PORT",
-    help="Where `fake ctl` connects.",
+    help="HOST:PORT of the control service, for `fake ctl`.",
 )
 @click.option(
     "--profile", default="documented", show_default=True, help="documented, apache-5.5 or apache-5.5-cluster."
@@ -72,47 +72,47 @@ def fake() -> None:
 @click.option(
     "--tls-self-made",
     type=click.Path(dir_okay=False, writable=True, path_type=Path),
-    help="Serve TLS with a certificate made now; write what clients must trust to this file.",
+    help="Serve TLS with a generated certificate; write its root for clients to this file.",
 )
 @click.option(
-    "--tls-also-plain", is_flag=True, help="Answer plain connections on the same port, too, as Apache's does."
+    "--tls-also-plain", is_flag=True, help="Accept plain connections on the same port, too, as Apache's does."
 )
 @click.option(
     "--tls-client-trust",
     type=click.Path(exists=True, dir_okay=False, path_type=Path),
     metavar="FILE",
-    help="Clients must show a certificate that was issued under one of these (PEM).",
+    help="Require client certificates issued under one of these (PEM).",
 )
 @click.option(
     "--tls-client-certificate",
     type=click.Path(dir_okay=False, writable=True, path_type=Path),
     metavar="FILE",
-    help="With --tls-self-made: clients must show the certificate that is written to this file with its key.",
+    help="With --tls-self-made: require a client certificate, generated into this file with its key.",
 )
 @click.option(
     "--users",
     type=click.Path(exists=True, dir_okay=False, path_type=Path),
     metavar="FILE",
-    help="Calls must be signed by one of the users of this TOML file.",
+    help="TOML file of users; every call must be signed by one of them.",
 )
 @click.option(
     "--rate",
     "rates",
     multiple=True,
     metavar="RPC=PER_SECOND",
-    help="Let so many calls of an RPC through; may be repeated.",
+    help="Limit an RPC to so many calls per second; may be repeated.",
 )
 @click.option(
     "--record",
     type=click.Path(file_okay=False, path_type=Path),
     metavar="DIR",
-    help="Record what happens here.",
+    help="Folder of a recording (Parquet).",
 )
 @click.option(
     "--data",
     type=click.Path(file_okay=False, path_type=Path),
     metavar="DIR",
-    help="Keep everything here: nothing is acknowledged before it is on disk, and the next start goes on from it.",
+    help="Data folder: nothing is acknowledged before it is on disk, and the next start continues from it.",
 )
 @click.option(
     "--data-memory",
@@ -122,30 +122,30 @@ def fake() -> None:
     type=click.IntRange(min=1),
     help="With --data: memory for stored messages; the others are read from disk.",
 )
-@click.option("--repair", is_flag=True, help="With --data: go on with what can be read of damaged data.")
+@click.option("--repair", is_flag=True, help="With --data: keep what can be read of damaged data.")
 @click.option(
     "--event-log",
     type=click.Path(dir_okay=False, writable=True, path_type=Path),
     metavar="FILE",
-    help="Append everything that happens to this file, one line of JSON for each event.",
+    help="Append every event to this file, one line of JSON each.",
 )
 @click.option(
-    "--metrics", metavar="HOST:PORT", help="Where Prometheus may ask for metrics (needs the extra metrics)."
+    "--metrics", metavar="HOST:PORT", help="HOST:PORT of metrics for Prometheus (needs the extra metrics)."
 )
 @click.option(
     "--brokers",
     default=1,
     show_default=True,
     type=click.IntRange(1, 26),
-    help="Serve a cluster of so many behind one route; the others listen on free ports.",
+    help="Number of brokers in one route; all but the first listen on free ports.",
 )
 @click.option(
     "--remoting-port",
     type=click.IntRange(0, 65_535),
     metavar="PORT",
-    help="Speak the classic remoting protocol on this port, too: clients connect to namesrv://HOST:PORT; 0 picks one.",
+    help="Port of the classic remoting protocol for namesrv://HOST:PORT; 0 picks a free one.",
 )
-@click.option("--seed", default=0, show_default=True, help="Decides what is left to chance.")
+@click.option("--seed", default=0, show_default=True, help="Seed of all random choices.")
 @click.option(
     "--ready-file",
     type=click.Path(dir_okay=False, writable=True, path_type=Path),
@@ -186,7 +186,7 @@ def settings(profile: str, as_json: bool) -> None:
     from aiorocketmq_fake.settings import listed
 
     if profile not in PROFILES:
-        raise click.UsageError(f"no profile is called {profile!r}: use one of {', '.join(sorted(PROFILES))}.")
+        raise click.UsageError(f"--profile must be one of {', '.join(sorted(PROFILES))}, got {profile!r}")
     show(listed(PROFILES[profile]), as_json=as_json)
 
 

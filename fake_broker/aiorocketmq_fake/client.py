@@ -94,7 +94,7 @@ class FakeBrokerClient:
     async def call(self, name: str, request: Any, *, timeout: float | None = None) -> Any:
         """Make one call of the control service. Any: each has its own message classes."""
         if self._channel is None:
-            raise RuntimeError("this client is not connected: use it inside `async with`.")
+            raise RuntimeError("FakeBrokerClient is not connected: use it inside `async with`.")
         method = METHODS[name]
         stub: Any = self._channel.unary_unary(
             method.path,

@@ -37,13 +37,13 @@ DISTURBANCES = ("refuse", "fail", "delay", "lose", "drop_reply", "duplicate", "c
     "--access-key",
     envvar="AIOROCKETMQ_ACCESS_KEY",
     show_envvar=True,
-    help="Where the broker has users: the access key of one with all rights.",
+    help="If the broker has users: the access key of an administrator.",
 )
 @click.option(
     "--secret-key",
     envvar="AIOROCKETMQ_SECRET_KEY",
     show_envvar=True,
-    help="Better given by the variable: arguments are seen by everybody on the machine.",
+    help="Prefer the variable: other users of the machine can see arguments.",
 )
 @click.pass_context
 def ctl(
@@ -113,9 +113,7 @@ def show_clock(connection: Connection) -> None:
 @click.option("--seconds", default=0.0)
 @click.option("--minutes", default=0.0)
 @click.option("--hours", default=0.0)
-@click.option(
-    "--patience", default=0.0, help="Real seconds to wait for consumers each time they got something."
-)
+@click.option("--patience", default=0.0, help="Real seconds to wait for consumers after each delivery.")
 @click.option("--forget-clients", is_flag=True, help="Clients with an open stream expire, too.")
 @click.pass_obj
 def advance(connection: Connection, /, **step: Any) -> None:
@@ -162,20 +160,18 @@ def fault() -> None:
 @click.option("--client-id")
 @click.option("--topic")
 @click.option("--group")
-@click.option("--times", type=int, help="How many calls; all until removed when left out.")
-@click.option("--skip", default=0, help="How many fitting calls go through first.")
-@click.option(
-    "--chance", type=click.FloatRange(0, 1), help="How likely each is disturbed; always when left out."
-)
+@click.option("--times", type=int, help="How many calls; by default all until removed.")
+@click.option("--skip", default=0, help="How many matching calls to spare first.")
+@click.option("--chance", type=click.FloatRange(0, 1), help="Probability for each call; by default always.")
 @click.option("--code", help="refuse: a code by name or number.")
 @click.option(
     "--status",
     default="UNAVAILABLE",
-    help="fail, drop_reply, cut_stream: a gRPC status; over remoting connections end.",
+    help="fail, drop_reply, cut_stream: a gRPC status; over remoting connections break.",
 )
 @click.option("--seconds", default=0.0, help="delay: on the broker's clock.")
-@click.option("--frames", default=0, help="cut_stream: how many frames go out first.")
-@click.option("--hang", is_flag=True, help="drop_reply: silence until the caller's own deadline.")
+@click.option("--frames", default=0, help="cut_stream: how many frames to send first.")
+@click.option("--hang", is_flag=True, help="drop_reply: no answer until the caller's own deadline.")
 @click.pass_obj
 def add_fault(connection: Connection, /, rpc: str, disturbance: str, code: str | None, **rule: Any) -> None:
     """Inject a fault into calls of RPC (a name such as SendMessage or Remoting.PULL_MESSAGE, '*' or 'Remoting.*').
@@ -189,7 +185,7 @@ def add_fault(connection: Connection, /, rpc: str, disturbance: str, code: str |
 
         if (code is None) == (disturbance == "refuse"):
             raise ValueError(
-                "--code belongs to refuse, and refuse needs it: for example --code TOO_MANY_REQUESTS."
+                "refuse needs --code, and only refuse takes it: for example --code TOO_MANY_REQUESTS."
             )
         number = code_number(int(code) if code.isdigit() else code, rpc) if code else 0
         added = await broker.faults.add(FaultRule(rpc, Disturbance(disturbance), code=number, **rule))

@@ -33,20 +33,20 @@ _TOPIC_SETTINGS: Callable[[Command], Command] = _settings(
     click.option("--type", default="NORMAL", show_default=True),
     click.option("--queues", default=4, show_default=True),
     click.option(
-        "--lite-expiration", type=float, help="LITE: seconds without writes after which lite topics end."
+        "--lite-expiration", type=float, help="LITE: seconds without writes after which lite topics expire."
     ),
-    click.option(
-        "--lite-limit", default=0, help="LITE: how many lite topics there may be; 0: as many as come."
-    ),
+    click.option("--lite-limit", default=0, help="LITE: maximal number of lite topics; 0: no limit."),
 )
 _GROUP_SETTINGS: Callable[[Command], Command] = _settings(
     click.argument("name"),
     click.option("--ordered", is_flag=True),
     click.option("--max-attempts", default=17, show_default=True),
     click.option(
-        "--no-consume", "consume_enabled", flag_value=False, default=True, help="The group gets nothing."
+        "--no-consume", "consume_enabled", flag_value=False, default=True, help="The group receives nothing."
     ),
-    click.option("--lite-topic", default="", help="The parent to whose lite topics the group is bound."),
+    click.option(
+        "--lite-topic", default="", help="The parent topic of the lite topics that the group consumes."
+    ),
     click.option(
         "--lite-quota",
         default=0,
@@ -55,7 +55,7 @@ _GROUP_SETTINGS: Callable[[Command], Command] = _settings(
     click.option("--lite-exclusive", is_flag=True, help="A lite topic has one subscriber at a time."),
 )
 _IF_NOT_EXISTS = click.option(
-    "--if-not-exists", is_flag=True, help="Where there is one of that name, leave it as it is."
+    "--if-not-exists", is_flag=True, help="Leave an existing one of that name as it is."
 )
 
 

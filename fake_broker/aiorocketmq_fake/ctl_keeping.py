@@ -24,7 +24,7 @@ def keeping() -> None:
 
 @keeping.command(name="set")
 @click.option("--retention", type=float, help="Seconds from a message's store time.")
-@click.option("--disk-used", type=float, help="How full the disk is, 0 to 1: above 0.9 sends are refused.")
+@click.option("--disk-used", type=float, help="Simulated disk usage, 0 to 1: above 0.9 sends are refused.")
 @click.pass_obj
 def set_keeping(connection: Connection, retention: float | None, disk_used: float | None) -> None:
     """Set how long messages are kept, or the simulated disk usage.

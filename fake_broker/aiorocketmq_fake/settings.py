@@ -111,13 +111,13 @@ def with_settings(profile: Profile, settings: Mapping[str, Value]) -> Profile:
         if setting is None:
             near = get_close_matches(name, _BY_NAME, n=1)
             hint = f"did you mean {near[0]}?" if near else f"use one of {', '.join(sorted(_BY_NAME))}."
-            raise ValueError(f"no setting is called {name!r}: {hint}")
+            raise ValueError(f"unknown setting {name!r}: {hint}")
         try:
             read = setting.kind.read(str(value))
         except (ValueError, KeyError, OverflowError):
-            raise ValueError(f"{name} cannot be {value!r}: give {setting.kind.words}.") from None
+            raise ValueError(f"{name} must be {setting.kind.words}, got {value!r}") from None
         if setting.field in changes:
-            raise ValueError(f"{setting.server} and {setting.field} are one setting: give it once.")
+            raise ValueError(f"{setting.server} and {setting.field} are the same setting: give it once")
         is_scaled = name == setting.server and setting.kind is TIME
         changes[setting.field] = read * setting.unit if is_scaled else read
     changed = "".join(f"+{name}={value}" for name, value in sorted(changes.items()))

@@ -24,10 +24,10 @@ def read_users(path: Path) -> tuple[User, ...]:
     try:
         content = tomllib.loads(path.read_text(encoding="utf-8"))
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as wrong:
-        raise ValueError(f"{path} is no TOML file ({wrong}): write {EXAMPLE}.") from wrong
+        raise ValueError(f"{path} is not a TOML file ({wrong}): write {EXAMPLE}.") from wrong
     entries = content.get("users")
     if set(content) != {"users"} or not isinstance(entries, list) or not entries:
-        raise ValueError(f"{path} holds no users: write {EXAMPLE}.")
+        raise ValueError(f"{path} has no users: write {EXAMPLE}.")
     return tuple(_user(path, entry) for entry in entries)
 
 

@@ -111,7 +111,7 @@ class BrokerClock:
         stays where it is.
         """
         if not -CENTURY <= seconds <= CENTURY:
-            raise ValueError(f"the clock cannot jump by {seconds} s: give at most {CENTURY:.0f}.")
+            raise ValueError(f"seconds must be -{CENTURY:.0f} to {CENTURY:.0f}, got {seconds}")
         source = self._source
         now = source.now() + seconds
         if isinstance(source, RealClock):
@@ -150,9 +150,9 @@ class BrokerClock:
         """
         step = seconds + 60 * minutes + 3600 * hours
         if step < 0:
-            raise ValueError(f"the clock cannot go back by {-step} s: give a positive step.")
+            raise ValueError(f"the step must be 0 s or more, got {step}")
         if not step <= CENTURY:
-            raise ValueError(f"the clock cannot move by {step} s: give at most {CENTURY:.0f}.")
+            raise ValueError(f"the step must be at most {CENTURY:.0f} s, got {step}")
         await self._advance(lambda: self.now() + step, patience, forget_clients)
 
     async def advance_to(
@@ -165,9 +165,7 @@ class BrokerClock:
         self, target_of: Callable[[], float], patience: float | None, forget_clients: bool
     ) -> None:
         if not self.is_manual:
-            raise RuntimeError(
-                "this broker's clock is real and moves by itself: start it with clock='manual'."
-            )
+            raise RuntimeError("only a manual clock can be moved: start the broker with clock='manual'.")
         async with self._moving:
             target = target_of()
             await self._users_idle(patience)
@@ -201,9 +199,7 @@ class BrokerClock:
                 driver.reach(instant)
             self._timers.run_due(self.now())
             if not await self._written():
-                logger.warning(
-                    "an answer could not be written within %s s: the clock goes on without it", WRITING
-                )
+                logger.warning("an answer was not written within %s s; the clock continues", WRITING)
             await self._users_idle(patience)
         if patience and handed_out.clients:
             await self._settle(handed_out, patience)

@@ -137,7 +137,7 @@ async def _disturb(rule: FaultRule, driver: Driver, context: Context, act: Calla
                 _regardless(act)
         case Disturbance.FAIL | Disturbance.CUT_STREAM:
             await abort(context, rule.status, rule.message)
-    raise AssertionError(f"no way to do {rule.disturbance}")
+    raise AssertionError(f"unary calls have no {rule.disturbance}")
 
 
 async def drop(rule: FaultRule, driver: Driver, context: Context) -> NoReturn:
@@ -154,7 +154,7 @@ async def silence(driver: Driver) -> NoReturn:
         await asyncio.Event().wait()
     finally:
         driver.in_progress.enter()
-    raise AssertionError("nobody ends this wait")
+    raise AssertionError("this wait never ends")
 
 
 def _regardless(act: Callable[[], Message]) -> None:
@@ -162,4 +162,4 @@ def _regardless(act: Callable[[], Message]) -> None:
     try:
         act()
     except Refusal as refused:
-        logger.debug("an unheard refusal: %s", refused)
+        logger.debug("refusal without a caller: %s", refused)

@@ -74,7 +74,7 @@ class ClockUsers:
                 self._given_up |= work.keys()
                 if rest:
                     logger.warning(
-                        "still busy after %g s, the clock goes on without waiting for: %s",
+                        "still busy after %g s, the clock continues without: %s",
                         patience,
                         "; ".join(rest),
                     )

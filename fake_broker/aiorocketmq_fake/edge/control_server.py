@@ -215,7 +215,7 @@ class Control:
                 moment = _moment(request.time)
                 offsets = await self._broker.reset_offset(request.group, request.topic, to=moment)
             case other:
-                raise ValueError(f"a group cannot be reset to {other!r}: use beginning, end or time.")
+                raise ValueError(f"to must be beginning, end or time; got {other!r}")
         return ctl.Offsets(items=offsets)
 
     async def keep(self, request: ctl.Keeping) -> ctl.Keeping:
@@ -249,7 +249,7 @@ class Control:
         users = [user for user in self._broker.users() if user.access_key != access_key]
         if not any(user.is_administrator for user in (*users, *instead)):
             raise ValueError(
-                "no administrator would be left, and nobody could use the control service: "
+                "no administrator would be left, who could use the control service: "
                 "first put a user with all rights (one without publish, subscribe and groups)."
             )
 
@@ -361,7 +361,7 @@ class Control:
                 await broker.reconnect_endpoints(client_id)
             case other:
                 raise ValueError(
-                    f"no order is called {other!r}: use print_stack_trace, verify_message or reconnect_endpoints."
+                    f"order must be print_stack_trace, verify_message or reconnect_endpoints; got {other!r}"
                 )
         return _list(ctl.ClientReplies(), () if reply is None else (reply,))
 
@@ -406,4 +406,4 @@ def _moment(seconds: float) -> datetime:
     try:
         return datetime.fromtimestamp(seconds, UTC)
     except (OverflowError, OSError):
-        raise ValueError(f"{seconds} is no time: give Unix seconds of the years 1 to 9999.") from None
+        raise ValueError(f"time must be Unix seconds of the years 1 to 9999, got {seconds}") from None

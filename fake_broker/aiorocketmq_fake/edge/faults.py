@@ -118,19 +118,19 @@ class FaultRule:
         if self.disturbance is Disturbance.REFUSE:
             code_number(self.code, self.rpc)
         if self.disturbance is Disturbance.CUT_STREAM and self.rpc not in STREAMS:
-            raise ValueError(f"{self.rpc} has no stream to cut: use one of {', '.join(sorted(STREAMS))}.")
+            raise ValueError(f"cut_stream needs one of {', '.join(sorted(STREAMS))}, got {self.rpc!r}")
         if self.disturbance is Disturbance.DUPLICATE and self.rpc in HELD:
-            raise ValueError(f"{self.rpc} may be held and cannot be duplicated: name a call that is not.")
+            raise ValueError(f"duplicate is impossible for {self.rpc}, which may be parked")
         if self.times is not None and self.times < 1:
-            raise ValueError(f"times is {self.times}: give at least 1, or None for no limit.")
+            raise ValueError(f"times must be 1 or more, or None; got {self.times}")
         if self.skip < 0 or self.frames < 0 or self.seconds < 0:
-            raise ValueError("skip, frames and seconds of a fault cannot be negative.")
-        if self.chance is not None and not 0.0 <= self.chance <= 1.0:
-            raise ValueError(f"chance is {self.chance:g}: give 0 to 1, or None for always.")
-        if self.status not in STATUSES:
             raise ValueError(
-                f"{self.status!r} is no gRPC status of a failure: use one of {', '.join(STATUSES)}."
+                f"skip, frames and seconds must be 0 or more, got {self.skip}, {self.frames}, {self.seconds}"
             )
+        if self.chance is not None and not 0.0 <= self.chance <= 1.0:
+            raise ValueError(f"chance must be 0 to 1, or None; got {self.chance:g}")
+        if self.status not in STATUSES:
+            raise ValueError(f"status must be one of {', '.join(STATUSES)}, got {self.status!r}")
 
     def fits(self, rpc: str, client_id: str, topic: str, group: str) -> bool:
         """Return whether a call matches this rule."""
@@ -280,7 +280,9 @@ def code_number(code: int | str, rpc: str) -> int:
         number = ResponseCode.SUCCESS
     if number is ResponseCode.SUCCESS:
         example = "SYSTEM_BUSY" if codes is ResponseCode else "TOO_MANY_REQUESTS"
-        raise ValueError(f"{rpc} cannot be refused with the code {code!r}: use a name such as {example}.")
+        raise ValueError(
+            f"code of a refused {rpc} must be one of its protocol, such as {example}; got {code!r}"
+        )
     return int(number)
 
 
@@ -289,4 +291,4 @@ def _check_name(rpc: str) -> None:
         return
     names = REQUESTS if rpc.startswith(REMOTING) else RPCS
     every = "'Remoting.*'" if names is REQUESTS else "'*', or a request such as Remoting.PULL_MESSAGE"
-    raise ValueError(f"no RPC is called {rpc!r}: use one of {', '.join(sorted(names))}, or {every}.")
+    raise ValueError(f"rpc must be {every}, or one of {', '.join(sorted(names))}; got {rpc!r}")

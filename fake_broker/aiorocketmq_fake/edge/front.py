@@ -75,7 +75,7 @@ class Front:
                 lambda: _End(self._ends, lambda end: None), BACKEND, port
             )
         except OSError as error:
-            logger.debug("the broker's own port %d does not answer: %s", port, error)
+            logger.debug("backend port %d is unreachable: %s", port, error)
             client.break_off()
             return
         own_port = backend.addresses[1][1]

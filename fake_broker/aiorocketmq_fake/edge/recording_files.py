@@ -162,7 +162,7 @@ class SeriesFiles:
             work()
         except (OSError, pa.ArrowException) as error:
             if self._failed is None:
-                logger.error("the recording in %s stops here: %s", self._folder, error)
+                logger.error("recording in %s stopped: %s", self._folder, error)
             self._failed = error
 
     def _flush(self) -> None:

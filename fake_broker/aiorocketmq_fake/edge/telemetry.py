@@ -70,7 +70,9 @@ class _Stream:
         try:
             self.outbox.put_nowait(item)
         except asyncio.QueueFull:
-            logger.warning("client %s does not read its telemetry stream: a frame is dropped", self.client_id)
+            logger.warning(
+                "dropped a frame for client %s: it does not read its telemetry stream", self.client_id
+            )
             return False
         return True
 
@@ -123,7 +125,9 @@ class Telemetry:
     def _deliver(self, order: CommandForClient) -> None:
         stream = self._newest.get(order.client_id)
         if stream is None or stream.is_ending:
-            logger.debug("no stream for %s: %s is lost", order.client_id, type(order.command).__name__)
+            logger.debug(
+                "dropped %s for %s: it has no telemetry stream", type(order.command).__name__, order.client_id
+            )
             return
         self._write(stream, conversion.command(order.command, self._address.endpoint))
 

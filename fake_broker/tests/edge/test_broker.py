@@ -239,9 +239,9 @@ async def test_the_core_can_be_another_one(running: Callable[..., Awaitable[Fake
 @pytest.mark.parametrize(
     ("options", "problem"),
     [
-        ({"profile": "apache-1"}, "no profile is called 'apache-1'"),
-        ({"clock": "sun"}, "no clock is called 'sun'"),
-        ({"start": datetime(2030, 1, 1, tzinfo=UTC)}, "start is for a manual clock"),
+        ({"profile": "apache-1"}, "got 'apache-1'"),
+        ({"clock": "sun"}, "clock must be 'real' or 'manual', got 'sun'"),
+        ({"start": datetime(2030, 1, 1, tzinfo=UTC)}, "start must be an aware datetime"),
         ({"clock": "manual", "start": datetime(2030, 1, 1)}, "needs a time zone"),
     ],
 )

@@ -252,11 +252,11 @@ async def test_all_rules_end_at_once(broker: FakeBroker, client: Any) -> None:
 @pytest.mark.parametrize(
     ("make", "problem"),
     [
-        (lambda: FaultRule("Send", Disturbance.FAIL), "no RPC is called 'Send'"),
+        (lambda: FaultRule("Send", Disturbance.FAIL), "got 'Send'"),
         (lambda: FaultRule("SendMessage", Disturbance.CUT_STREAM), "has no stream"),
-        (lambda: FaultRule("Telemetry", Disturbance.DUPLICATE), "cannot be duplicated"),
-        (lambda: FaultRule("SendMessage", Disturbance.FAIL, times=0), "times is 0"),
-        (lambda: FaultRule("SendMessage", Disturbance.DELAY, seconds=-1), "cannot be negative"),
+        (lambda: FaultRule("Telemetry", Disturbance.DUPLICATE), "duplicate is impossible"),
+        (lambda: FaultRule("SendMessage", Disturbance.FAIL, times=0), "times must be 1 or more"),
+        (lambda: FaultRule("SendMessage", Disturbance.DELAY, seconds=-1), "must be 0 or more"),
         (lambda: FaultRule("SendMessage", Disturbance.FAIL, status="OK"), "no gRPC status"),
         (lambda: FaultRule("SendMessage", Disturbance.REFUSE), "refused with the code 0"),
         (lambda: FaultRule("SendMessage", Disturbance.REFUSE, code=4242), "refused with the code 4242"),
@@ -266,7 +266,7 @@ async def test_all_rules_end_at_once(broker: FakeBroker, client: Any) -> None:
         (lambda: FaultRule("Remoting.PULL_MESSAGE", Disturbance.REFUSE, code=0), "the code 0"),
         (lambda: FaultRule("Remoting.PULL_MESSAGE", Disturbance.REFUSE, code=40300), "the code 40300"),
         (lambda: FaultRule("Remoting.PULL_MESSAGE", Disturbance.CUT_STREAM), "has no stream"),
-        (lambda: FaultRule("Remoting.PULL_MESSAGE", Disturbance.DUPLICATE), "cannot be duplicated"),
+        (lambda: FaultRule("Remoting.PULL_MESSAGE", Disturbance.DUPLICATE), "duplicate is impossible"),
     ],
 )
 def test_a_rule_that_cannot_be_is_refused_where_it_is_made(

@@ -156,8 +156,8 @@ def test_users_come_from_files_and_are_changed_while_it_runs(
     ("content", "complaint"),
     [
         ("[[users", "no TOML file"),
-        ("", "holds no users"),
-        ("users = 3", "holds no users"),
+        ("", "has no users"),
+        ("users = 3", "has no users"),
         ("users = [3]", "access_key and secret"),
         ('[[users]]\naccess_key = "app"', "access_key and secret"),
         (USERS + 'role = "x"', "access_key and secret"),
@@ -312,7 +312,7 @@ def test_settings_of_servers_are_set_and_listed(serve: Callable[..., Served]) ->
     for options, complaint in (
         (["serve", *ANY_PORTS, "--set", "recall"], "NAME=VALUE"),
         (["serve", *ANY_PORTS, "--set", "recallMessageEnabled=true"], "did you mean recallMessageEnable?"),
-        (["settings", "--profile", "apache"], "no profile is called 'apache'"),
+        (["settings", "--profile", "apache"], "got 'apache'"),
     ):
         done = CliRunner().invoke(fake, options)
         assert (done.exit_code, complaint in done.output) == (2, True), done.output
@@ -353,10 +353,10 @@ def test_people_get_a_table(serve: Callable[..., Served]) -> None:
         (["--topic", "t:ODD"], "type must be one of"),
         (["--topic", "not a topic"], "topic"),
         (["--group", "g:sometimes"], "is not NAME[:ordered][:ATTEMPTS]"),
-        (["--profile", "apache-1"], "no profile is called 'apache-1'"),
+        (["--profile", "apache-1"], "got 'apache-1'"),
         (["--tls-key", __file__], "belong together"),
         (["--rate", "SendMessage"], "is not RPC=PER_SECOND"),
-        (["--rate", "Nothing=1"], "no RPC is called 'Nothing'"),
+        (["--rate", "Nothing=1"], "got 'Nothing'"),
         (["--tls-also-plain"], "need a certificate"),
         (["--tls-client-trust", __file__], "need a certificate"),
         (["--tls-client-certificate", "client.pem"], "belongs to --tls-self-made"),
@@ -396,10 +396,16 @@ def test_a_fault_that_cannot_be_is_one_sentence_and_exit_2(serve: Callable[..., 
     done = served.ctl("fault", "add", "SendMessage", "refuse")
     assert (done.exit_code, "--code belongs to refuse" in done.output) == (2, True)
     for words, problem in (
-        (("Nothing", "fail"), "no RPC is called 'Nothing'"),
-        (("Remoting.NOTHING", "fail"), "no RPC is called 'Remoting.NOTHING'"),
-        (("SendMessage", "refuse", "--code", "4242"), "SendMessage cannot be refused with the code 4242"),
-        (("Remoting.SEND_MESSAGE", "refuse", "--code", "FORBIDDEN"), "cannot be refused with the code 'FORB"),
+        (("Nothing", "fail"), "got 'Nothing'"),
+        (("Remoting.NOTHING", "fail"), "got 'Remoting.NOTHING'"),
+        (
+            ("SendMessage", "refuse", "--code", "4242"),
+            "code of a refused SendMessage must be one of its protocol",
+        ),
+        (
+            ("Remoting.SEND_MESSAGE", "refuse", "--code", "FORBIDDEN"),
+            "must be one of its protocol",
+        ),
     ):
         done = served.ctl("fault", "add", *words)
         assert (done.exit_code, problem in done.output.replace("\n", " ")) == (2, True)

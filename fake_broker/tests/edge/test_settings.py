@@ -47,8 +47,8 @@ def test_nothing_set_is_the_profile_itself() -> None:
     [
         ({"transactionCheckIntervall": 1}, "did you mean transactionCheckInterval"),
         ({"qqqq": 1}, "use one of autoCreateSubscriptionGroup"),
-        ({"name": "x"}, "no setting is called 'name'"),
-        ({"recallMessageEnable": "maybe"}, "recallMessageEnable cannot be 'maybe': give true or false"),
+        ({"name": "x"}, "unknown setting 'name'"),
+        ({"recallMessageEnable": "maybe"}, "recallMessageEnable must be true or false, got 'maybe'"),
         ({"recallMessageEnable": 1}, "give true or false"),
         ({"maxMessageSize": -1}, "give a whole number"),
         ({"maxMessageSize": "4.5"}, "give a whole number"),
@@ -57,7 +57,7 @@ def test_nothing_set_is_the_profile_itself() -> None:
         ({"check_interval": "inf"}, "give a time from 0"),
         ({"check_interval": "-1"}, "give a time from 0"),
         ({"deleteWhen": 24}, "an hour from 0 to 23"),
-        ({"deleteWhen": 4, "cleaning_hour": 4}, "are one setting"),
+        ({"deleteWhen": 4, "cleaning_hour": 4}, "are the same setting"),
     ],
     ids=str,
 )

@@ -80,8 +80,11 @@ def test_the_judge_finds_a_start_that_forgets(known: Folders) -> None:
         ),
         ("UPDATE checkpoint SET upto = upto + 1", "its checkpoint has another checksum"),
         ("UPDATE checkpoint SET state = 'text'", "its checkpoint has another checksum"),
-        ("UPDATE about SET value = 'documentee' WHERE name = 'profile'", "what it says of itself"),
-        ("UPDATE about SET value = 'other' WHERE name = 'shape'", "what it says of itself"),
+        (
+            "UPDATE about SET value = 'documentee' WHERE name = 'profile'",
+            "its description has another checksum",
+        ),
+        ("UPDATE about SET value = 'other' WHERE name = 'shape'", "its description has another checksum"),
     ],
 )
 def test_a_row_that_is_not_as_it_was_written_is_named_before_anything_is_served(
@@ -106,7 +109,7 @@ def test_a_message_of_another_place_is_no_message(closed: Path) -> None:
 @pytest.mark.parametrize("name", [NAME, f"{NAME}-mark"])
 def test_a_file_of_another_folder_is_named(known: Folders, closed: Path, name: str) -> None:
     shutil.copy(known.other[-1] / name, closed / name)
-    assert refused(closed) == f"it and {NAME}-mark are of two folders, so one of them is of another folder"
+    assert refused(closed) == f"it and {NAME}-mark belong to different folders"
 
 
 def test_a_log_of_another_folder_brings_none_of_its_messages(known: Folders, tmp_path: Path) -> None:

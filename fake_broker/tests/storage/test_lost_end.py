@@ -145,10 +145,10 @@ def test_a_log_that_is_gone_is_named_and_what_is_left_can_be_kept(killed: Path, 
 @pytest.mark.parametrize(
     ("change", "said"),
     [
-        (lambda mark: mark.unlink(), "broker-a.db-mark is missing, which says how much was written"),
+        (lambda mark: mark.unlink(), "broker-a.db-mark is missing, which counts the written commands"),
         (
             lambda mark: mark.write_bytes(b"0" * 30),
-            "broker-a.db-mark is damaged: it is not as it was written",
+            "broker-a.db-mark is damaged: its checksum differs",
         ),
     ],
     ids=["gone", "damaged"],

@@ -95,12 +95,12 @@ class User:
     def __post_init__(self) -> None:
         if not self.access_key or not self.secret or set(self.access_key) & set("/, ="):
             raise ValueError(
-                f"the user {self.access_key!r} cannot be: give a secret and an access key without / , = or blanks."
+                f"a user needs a secret, and an access key without / , = or blanks; got access key {self.access_key!r}"
             )
         for pattern in (*self.publish, *self.subscribe, *self.groups):
             if not _PATTERN.fullmatch(pattern):
                 raise ValueError(
-                    f"{pattern!r} names no topics or groups: write a name, a prefix with a star, or a star."
+                    f"a pattern must be a name, a prefix with a star, or a star; got {pattern!r}"
                 )
 
     @property

@@ -25,13 +25,13 @@ class Throttle:
     def limit(self, rpc: str, per_second: float | None) -> None:
         """Limit an RPC to `per_second` calls, 0 for none; None lifts the limit. ValueError for other values."""
         if rpc not in ALL_RPCS:
-            raise ValueError(f"no RPC is called {rpc!r}: use one of {', '.join(sorted(ALL_RPCS))}.")
+            raise ValueError(f"rpc must be one of {', '.join(sorted(ALL_RPCS))}, got {rpc!r}")
         if per_second is None:
             self._buckets.pop(rpc, None)
         elif 0 <= per_second < 1e9:
             self._buckets[rpc] = _Bucket(per_second, self._state.now)
         else:
-            raise ValueError(f"{per_second} calls per second cannot be: give a number from 0 on, or None.")
+            raise ValueError(f"per_second must be 0 or more, or None; got {per_second}")
         self.limits = bool(self._buckets)
 
     def take(self, command: str) -> None:

@@ -239,7 +239,7 @@ class RemotingServer:
 
     async def _push(self, connection: _Connection, frame: Frame) -> None:
         if connection.writer.transport.get_write_buffer_size() > FRAME_MAX:
-            logger.warning("closing the connection to %s, which does not read", connection.peer.address)
+            logger.warning("closing connection to %s: it does not read", connection.peer.address)
             connection.abort()
             return
         await self._write(connection, frame)

@@ -106,7 +106,7 @@ class _Unpickler(pickle.Unpickler):
         if kind is None and (module, name) in PLAIN:
             kind = getattr(import_module(module), name)
         if kind is None:
-            raise pickle.UnpicklingError(f"{module}.{name} does not belong into a data file")
+            raise pickle.UnpicklingError(f"{module}.{name} is not allowed in a data file")
         return kind
 
     def persistent_load(self, pid: Any) -> Any:
@@ -121,7 +121,7 @@ class _Unpickler(pickle.Unpickler):
         is_ours = _ours().get((kind.__module__, kind.__name__)) is kind
         is_ours = is_ours or any(owner is each for each in self._foreign.values())
         if not is_ours or name.startswith("__") or not isfunction(getattr_static(kind, name, None)):
-            raise pickle.UnpicklingError(f"{name!r} of a {kind.__name__} does not belong into a data file")
+            raise pickle.UnpicklingError(f"{name!r} of a {kind.__name__} is not allowed in a data file")
         return getattr(owner, name)
 
 
@@ -148,7 +148,7 @@ def load_state(data: bytes, foreign: Mapping[str, object], kind: type[R]) -> R:
     """Read what `dump_state` wrote of a `kind`, which may be outside of the core."""
     root = _Unpickler(data, foreign, {f"{kind.__module__}.{kind.__qualname__}": kind}).load()
     if not isinstance(root, kind):
-        raise pickle.UnpicklingError(f"a {type(root).__name__} is no {kind.__name__}")
+        raise pickle.UnpicklingError(f"expected a {kind.__name__}, got a {type(root).__name__}")
     return root
 
 
@@ -161,7 +161,7 @@ def read_message(data: bytes) -> StoredMessage:
     """Read what `write_message` wrote."""
     message = load(data)
     if not isinstance(message, StoredMessage):
-        raise pickle.UnpicklingError("the row holds no message")
+        raise pickle.UnpicklingError("the row has no message")
     return message
 
 

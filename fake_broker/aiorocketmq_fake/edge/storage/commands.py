@@ -60,11 +60,11 @@ def redo(core: Broker, commands: Iterable[Command], *, strict: bool = True) -> i
             raise
         except Exception:
             # A command with an internal error failed the first time, too; the mark shows it otherwise.
-            logger.exception("%s failed when it was done again", name)
+            logger.exception("replay of %s failed", name)
         core.take_events()
         core.take_outputs()
         if core.mark() != mark:
             if strict:
-                raise ValueError(f"{name} at {now:.3f} had another effect when it was done again")
+                raise ValueError(f"replay of {name} at {now:.3f} had another effect")
             astray += 1
     return astray

@@ -157,7 +157,7 @@ class Database:
         with self._damage():
             about = dict(self._reader.execute("SELECT name, value FROM about").fetchall())
         if about and about != sealed({name: value for name, value in about.items() if name != "crc"}):
-            raise DamagedDataError(self.path, "what it says of itself has another checksum")
+            raise DamagedDataError(self.path, "its description has another checksum")
         return about
 
     def is_empty(self) -> bool:
@@ -171,10 +171,10 @@ class Database:
             written, marked = _upto(self._reader), self._mark.read()
         if marked is None:
             if written:
-                what = f"{self._mark.path.name} is missing, which says how much was written"
+                what = f"{self._mark.path.name} is missing, which counts the written commands"
                 raise DamagedDataError(self.path, what)
         elif marked.folder != self._folder:
-            what = f"it and {self._mark.path.name} are of two folders, so one of them is of another folder"
+            what = f"it and {self._mark.path.name} belong to different folders"
             raise DamagedDataError(self.path, what)
         elif written < marked.number:
             lost = marked.number - written

@@ -18,7 +18,7 @@ class PersistenceError(OSError):
 
     def __init__(self, folder: Path, why: str) -> None:
         super().__init__(
-            f"cannot keep data in {folder}: {why}. Make room and let this user write there, or give another "
+            f"cannot keep data in {folder}: {why}. Free space and permit this user to write there, or give another "
             "--data folder."
         )
 

@@ -56,7 +56,7 @@ class Mark:
             return None
         content, _, crc = text.strip().rpartition(b" ")
         if len(text) != _SIZE or crc != _checksum(content):
-            raise DamagedDataError(self.path, "it is not as it was written")
+            raise DamagedDataError(self.path, "its checksum differs")
         number, _, folder = content.partition(b" ")
         return Marked(int(number), folder.decode())
 
@@ -67,7 +67,9 @@ class Mark:
             self._file.seek(0)
             self._file.write(content + b" " + _checksum(content) + b"\n")
         except OSError as error:
-            logger.warning("%s cannot be written, a lost end would not be noticed: %s", self.path, error)
+            logger.warning(
+                "cannot write %s, a lost end of the data file would be undetected: %s", self.path, error
+            )
 
 
 def _checksum(content: bytes) -> bytes:

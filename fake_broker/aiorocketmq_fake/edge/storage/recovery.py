@@ -163,7 +163,7 @@ def _check_origin(database: Database, fresh: Broker) -> None:
     """Refuse a file that this broker would misread."""
     theirs, ours = database.about(), _about(fresh)
     if not theirs:
-        raise DamagedDataError(database.path, "it does not say who has written it")
+        raise DamagedDataError(database.path, "it has no description of its writer")
     for name in ("profile", "broker"):
         if theirs.get(name) != ours[name]:
             raise ForeignDataError(
@@ -198,6 +198,6 @@ def _recover(database: Database, pager: Pager, fresh: Broker) -> Broker:
             redo(core, commands)
             done += len(commands)
     except UNREADABLE as error:
-        raise DamagedDataError(database.path, f"its journal cannot be done again ({error})") from error
-    logger.info("%s: %s commands done again after the checkpoint", database.path, done)
+        raise DamagedDataError(database.path, f"its journal cannot be replayed ({error})") from error
+    logger.info("replayed %s commands after the checkpoint of %s", done, database.path)
     return core

@@ -75,7 +75,7 @@ def rebuild(database: Database, fresh: Broker) -> str:
     return (
         f"{messages} messages, {len(topics)} topics and {len(outline.groups)} groups were kept, and "
         f"{len(commands) - astray} of {len(commands)} later commands; leases, timers and open transactions of the "
-        "checkpoint are lost, and what consumers had in hand comes again"
+        "checkpoint are lost, and messages in flight are redelivered"
     )
 
 
