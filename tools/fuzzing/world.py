@@ -24,7 +24,7 @@ from aiorocketmq_fake.edge.data_plane import messaging_service
 from aiorocketmq_fake.edge.driver import Driver
 from aiorocketmq_fake.edge.events import Events
 from aiorocketmq_fake.edge.faults import Faults
-from aiorocketmq_fake.edge.neighbours import Neighbour, Neighbours
+from aiorocketmq_fake.edge.peers import PeerBroker, PeerBrokers
 from aiorocketmq_fake.edge.telemetry import Telemetry
 from google.protobuf.message import Message
 from grpc import aio
@@ -132,10 +132,10 @@ class World:
         self._driver = Driver(self._core, ManualClock(START), Events())
         address = Address("127.0.0.1", 8081)
         faults = Faults()
-        neighbours = Neighbours()
-        neighbours.join(Neighbour(self._driver, address, lambda: True))
+        peers = PeerBrokers()
+        peers.join(PeerBroker(self._driver, address, lambda: True))
         telemetry = Telemetry(self._driver, faults, address)
-        service = messaging_service(self._driver, faults, telemetry, address, neighbours)
+        service = messaging_service(self._driver, faults, telemetry, address, peers)
         # Any: gRPC's handlers are typed for its own calls.
         self._service: Any = service
         served = sorted(profile.served_rpcs & set(METHODS))

@@ -1,6 +1,6 @@
 """The timers of timers."""
 
-from aiorocketmq_fake.core.records.timers import Timers, Timer
+from aiorocketmq_fake.core.records.timers import Timer, Timers
 
 
 def ring(timer: Timer) -> None:

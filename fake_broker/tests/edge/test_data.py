@@ -353,8 +353,8 @@ def test_a_folder_that_cannot_be_written_is_not_called_damaged() -> None:
         tried = subprocess.run(command, check=False, capture_output=True, text=True)
         folder.chmod(0o755)
     assert tried.stderr.splitlines()[-1].endswith(
-        f"cannot keep data in {made}: Permission denied. Free space and permit this user to write there, or give another "
-        "--data folder."
+        f"cannot keep data in {made}: Permission denied. Free space and permit this user to write there, "
+        "or give another --data folder."
     )
 
 
