@@ -18,7 +18,7 @@ from aiorocketmq_fake.core.commands.access import User
 from aiorocketmq_fake.core.values.choices import DiskStage
 from aiorocketmq_fake.core.values.codes import Code, Refusal
 from aiorocketmq_fake.core.values.model import GroupConfig, TopicConfig
-from aiorocketmq_fake.core.values.snapshots import KeepingSnapshot, OrderSnapshot, Totals
+from aiorocketmq_fake.core.values.snapshots import OrderSnapshot, RetentionSnapshot, Totals
 from aiorocketmq_fake.edge.control_conversion import fill, read
 from aiorocketmq_fake.edge.control_server import BROKER_HEADER, CODE_HEADER
 from aiorocketmq_fake.edge.control_wire import messages as ctl
@@ -197,17 +197,17 @@ class FakeBrokerClient:
         answer = await self.call("ResetOffset", ctl.Reset(group=group, topic=topic, to=place, time=moment))
         return tuple(answer.items)
 
-    async def keep(
+    async def set_retention(
         self, *, retention: float | None = None, disk_used: float | None = None
-    ) -> KeepingSnapshot:
-        """Set how long messages are kept and how full the disk is, as `FakeBroker.keep`."""
-        request = ctl.Keeping(retention=retention, disk_used=disk_used)
-        answer: ctl.Keeping = await self.call("Keep", request)
-        return KeepingSnapshot(answer.retention, answer.disk_used, DiskStage[answer.stage])
+    ) -> RetentionSnapshot:
+        """Set how long messages are kept and how full the disk is, as `FakeBroker.set_retention`."""
+        request = ctl.Retention(retention=retention, disk_used=disk_used)
+        answer: ctl.Retention = await self.call("SetRetention", request)
+        return RetentionSnapshot(answer.retention, answer.disk_used, DiskStage[answer.stage])
 
-    async def clean(self) -> int:
+    async def delete_expired(self) -> int:
         """Delete expired messages, at any hour; return how many copies were deleted."""
-        answer: ctl.Count = await self.call("Clean", ctl.Empty())
+        answer: ctl.Count = await self.call("DeleteExpired", ctl.Empty())
         return answer.count
 
     async def put_user(self, user: User) -> None:

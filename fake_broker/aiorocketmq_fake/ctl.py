@@ -10,8 +10,8 @@ from aiorocketmq_fake.ctl_brokers import COMMANDS
 from aiorocketmq_fake.ctl_catalogue import group, topic
 from aiorocketmq_fake.ctl_clients import client
 from aiorocketmq_fake.ctl_connection import Connection, on_broker as _run
-from aiorocketmq_fake.ctl_keeping import keeping
 from aiorocketmq_fake.ctl_rates import rate
+from aiorocketmq_fake.ctl_retention import retention
 from aiorocketmq_fake.ctl_users import user
 
 if TYPE_CHECKING:
@@ -354,7 +354,7 @@ for command in COMMANDS:
     ctl.add_command(command)
 ctl.add_command(client)
 ctl.add_command(group)
-ctl.add_command(keeping)
+ctl.add_command(retention)
 ctl.add_command(rate)
 ctl.add_command(topic)
 ctl.add_command(user)

@@ -58,7 +58,7 @@ def _time(text: str) -> float:
 
 
 SWITCH = Kind("true or false", _truth)
-COUNT = Kind("a whole number, 0 or more", _whole(2**31 - 1))
+COUNT = Kind("a whole number from 0 to 2147483647", _whole(2**31 - 1))
 TIME = Kind(f"a time from 0 to {limits.SPAN_MAX:g}", _time)
 HOUR = Kind("an hour from 0 to 23", _whole(23))
 

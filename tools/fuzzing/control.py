@@ -63,7 +63,7 @@ def _picture(broker: FakeBroker) -> tuple[object, ...]:
         dict(broker.rates()),
         broker.totals(),
         tuple((one.number, one.rule) for one in broker.faults),
-        broker.brokers[0]._core.keeping(),
+        broker.brokers[0]._core.retention(),
     )
 
 

@@ -88,11 +88,11 @@ class FakeAdmin:
 
     async def set_retention(self, seconds: float) -> None:
         """Set the retention."""
-        await self._broker.keep(retention=seconds)
+        await self._broker.set_retention(retention=seconds)
 
     async def delete_expired(self) -> None:
         """Delete expired messages now."""
-        await self._broker.clean()
+        await self._broker.delete_expired()
 
     async def expire_stored(self) -> None:
         """Advance time until all messages of the broker have expired."""

@@ -28,15 +28,19 @@ from conformance.tests.mutants.tampering import Tampering
 class NothingExpires(Broker):
     """Messages are kept for good."""
 
-    def keep(self, *, now: float, retention: float | None = None, disk_used: float | None = None) -> None:
-        super().keep(now=now, disk_used=disk_used)
+    def set_retention(
+        self, *, now: float, retention: float | None = None, disk_used: float | None = None
+    ) -> None:
+        super().set_retention(now=now, disk_used=disk_used)
 
 
 class ExpiresEarly(Broker):
     """Messages are kept half as long as they should be."""
 
-    def keep(self, *, now: float, retention: float | None = None, disk_used: float | None = None) -> None:
-        super().keep(now=now, retention=retention and retention / 2, disk_used=disk_used)
+    def set_retention(
+        self, *, now: float, retention: float | None = None, disk_used: float | None = None
+    ) -> None:
+        super().set_retention(now=now, retention=retention and retention / 2, disk_used=disk_used)
 
 
 class DeletedComeBack(Redelivery):

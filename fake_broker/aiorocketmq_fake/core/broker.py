@@ -282,15 +282,17 @@ class Broker(ClassicBroker):
 
     # Retention
 
-    def keep(self, *, now: float, retention: float | None = None, disk_used: float | None = None) -> None:
+    def set_retention(
+        self, *, now: float, retention: float | None = None, disk_used: float | None = None
+    ) -> None:
         """Set how many seconds messages are kept, and how full the disk is (0 to 1); None leaves it (11).
 
         Above 0.75 expired messages are deleted at any hour, above 0.85 the oldest tenth of the log at every cleaning,
         above 0.90 producers are refused, too.
         """
-        self._run("Keep", "", now, self._retention.keep, retention, disk_used)
+        self._run("Keep", "", now, self._retention.set, retention, disk_used)
 
-    def clean(self, *, now: float) -> int:
+    def delete_expired(self, *, now: float) -> int:
         """Delete expired messages at any hour; return how many copies were deleted (R11.5)."""
         return self._run("Clean", "", now, self._retention.clean)
 

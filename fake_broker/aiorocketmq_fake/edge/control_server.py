@@ -218,18 +218,18 @@ class Control:
                 raise ValueError(f"to must be beginning, end or time; got {other!r}")
         return ctl.Offsets(items=offsets)
 
-    async def keep(self, request: ctl.Keeping) -> ctl.Keeping:
+    async def set_retention(self, request: ctl.Retention) -> ctl.Retention:
         """Set or return retention and simulated disk usage."""
         retention = request.retention if request.HasField("retention") else None
         disk_used = request.disk_used if request.HasField("disk_used") else None
-        settings = await self._broker.keep(retention=retention, disk_used=disk_used)
-        return ctl.Keeping(
+        settings = await self._broker.set_retention(retention=retention, disk_used=disk_used)
+        return ctl.Retention(
             retention=settings.retention, disk_used=settings.disk_used, stage=settings.stage.name
         )
 
-    async def clean(self, request: ctl.Empty) -> ctl.Count:
+    async def delete_expired(self, request: ctl.Empty) -> ctl.Count:
         """Delete expired messages."""
-        return ctl.Count(count=await self._broker.clean())
+        return ctl.Count(count=await self._broker.delete_expired())
 
     async def put_user(self, request: ctl.User) -> ctl.Empty:
         """Add or replace a user."""

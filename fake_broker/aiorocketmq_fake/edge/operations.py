@@ -12,7 +12,7 @@ from typing import Literal, TypeVar, Unpack
 from aiorocketmq_fake.core.broker import Broker
 from aiorocketmq_fake.core.commands.access import Need, Right, Signature, User
 from aiorocketmq_fake.core.values.codes import OffsetPolicy, Refusal
-from aiorocketmq_fake.core.values.snapshots import KeepingSnapshot, OrderSnapshot, Totals
+from aiorocketmq_fake.core.values.snapshots import OrderSnapshot, RetentionSnapshot, Totals
 from aiorocketmq_fake.edge.driver import Driver
 from aiorocketmq_fake.edge.telemetry import ClientReply, Telemetry
 from aiorocketmq_fake.options import GroupOptions, TopicOptions, group_config, topic_config
@@ -94,20 +94,20 @@ class Operations:
 
     # Retention
 
-    async def keep(
+    async def set_retention(
         self, *, retention: float | None = None, disk_used: float | None = None
-    ) -> KeepingSnapshot:
+    ) -> RetentionSnapshot:
         """Set how many seconds messages are kept, and how full the disk is (0 to 1); return what is in force (11).
 
         None leaves a value as it is. Above 0.75 expired messages are deleted at any hour, above 0.85 the oldest tenth
         of the log every 10 s, above 0.90 sends are refused, too. In a cluster this is about the first broker.
         """
-        self._drivers[0].run(self._first.keep, retention=retention, disk_used=disk_used)
-        return self._first.keeping()
+        self._drivers[0].run(self._first.set_retention, retention=retention, disk_used=disk_used)
+        return self._first.retention()
 
-    async def clean(self) -> int:
+    async def delete_expired(self) -> int:
         """Delete the messages that have expired, at whatever hour; return how many copies were deleted (R11.5)."""
-        return self._drivers[0].run(self._first.clean)
+        return self._drivers[0].run(self._first.delete_expired)
 
     # Users
 

@@ -453,8 +453,8 @@ def test_what_is_deleted_from_the_log_is_gone_from_its_lite_topic(floor: Any) ->
     assert ids(floor, batch=1) == ["held"]
     floor.wait(6.0)
     send(floor, "x", "young")
-    floor.broker.keep(retention=5.0, now=floor.now)
-    floor.broker.clean(now=floor.now)
+    floor.broker.set_retention(retention=5.0, now=floor.now)
+    floor.broker.delete_expired(now=floor.now)
     floor.wait(4.0)
     assert floor.broker.lite_topics("p") == {"x": 1}
     assert ids(floor) == ["young"]

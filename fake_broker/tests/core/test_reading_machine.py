@@ -73,7 +73,7 @@ class ReadingMachine(RuleBasedStateMachine):
             self.broker.create_group(GroupConfig(group), now=self.now)
             settings_ = ClientSettings(ClientType.SIMPLE_CONSUMER, subscription=Subscription(group))
             self.broker.settings(f"c-{group}", settings_, now=self.now)
-        self.broker.keep(now=self.now, retention=RETENTION)
+        self.broker.set_retention(now=self.now, retention=RETENTION)
         self.queues: list[list[StoredMessage]] = [[] for _ in range(QUEUES)]
         self.begins = [0] * QUEUES
         self.gone: set[str] = set()
@@ -116,7 +116,7 @@ class ReadingMachine(RuleBasedStateMachine):
             self.broker.messages("t"),
             self.broker.offsets(),
             self.broker.leases(),
-            self.broker.keeping(),
+            self.broker.retention(),
         )
         try:
             act()
@@ -125,7 +125,7 @@ class ReadingMachine(RuleBasedStateMachine):
                 self.broker.messages("t"),
                 self.broker.offsets(),
                 self.broker.leases(),
-                self.broker.keeping(),
+                self.broker.retention(),
             )
             assert after == before
             return refusal.code
@@ -145,7 +145,7 @@ class ReadingMachine(RuleBasedStateMachine):
         for _ in range(count):
             self.serial += 1
             message = OutgoingMessage("t", b"x", f"m{self.serial}", tag, properties=properties)
-            full = self.broker.keeping().disk_used > 0.9
+            full = self.broker.retention().disk_used > 0.9
             code = self.refused(lambda sent=message: self.broker.send((sent,), now=self.now))
             assert code is (Code.INTERNAL_SERVER_ERROR if full else None)
 
@@ -240,14 +240,14 @@ class ReadingMachine(RuleBasedStateMachine):
 
     @rule()
     def clean(self) -> None:
-        self.broker.clean(now=self.now)
+        self.broker.delete_expired(now=self.now)
         self.watch()
         for message in self.broker.messages("t"):
             assert self.now - message.store_timestamp < RETENTION + 0.001, "what has expired is still there"
 
     @rule(used=st.sampled_from([0.0, 0.0, 0.8, 0.88, 0.95, 1.5]))
     def fill_the_disk(self, used: float) -> None:
-        code = self.refused(lambda: self.broker.keep(now=self.now, disk_used=used))
+        code = self.refused(lambda: self.broker.set_retention(now=self.now, disk_used=used))
         assert code is (Code.BAD_REQUEST if used > 1 else None)
 
     @rule(seconds=st.sampled_from([0.0, 0.5, 11.0, 35.0, 60.0]))
@@ -260,10 +260,10 @@ class ReadingMachine(RuleBasedStateMachine):
 
     @rule()
     def restart(self) -> None:
-        kept, before = self.broker.keeping(), self.broker.offsets()
+        kept, before = self.broker.retention(), self.broker.offsets()
         self.broker.restart(now=self.now)
         self.watch()
-        assert (self.broker.keeping(), self.broker.offsets()) == (kept, before)
+        assert (self.broker.retention(), self.broker.offsets()) == (kept, before)
         for group in GROUPS:
             settings_ = ClientSettings(ClientType.SIMPLE_CONSUMER, subscription=Subscription(group))
             self.broker.settings(f"c-{group}", settings_, now=self.now)
@@ -280,8 +280,10 @@ class ReadingMachine(RuleBasedStateMachine):
 class Hasty(Broker):
     """Deletes what it should keep."""
 
-    def keep(self, *, now: float, retention: float | None = None, disk_used: float | None = None) -> None:
-        super().keep(now=now, retention=retention and retention / 3, disk_used=disk_used)
+    def set_retention(
+        self, *, now: float, retention: float | None = None, disk_used: float | None = None
+    ) -> None:
+        super().set_retention(now=now, retention=retention and retention / 3, disk_used=disk_used)
 
 
 class Moving(Broker):

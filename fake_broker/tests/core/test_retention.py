@@ -18,11 +18,11 @@ def stored(desk: Any, topic: str = "t") -> list[str]:
 
 
 def keep(desk: Any, **fields: float) -> None:
-    desk.broker.keep(now=desk.now, **fields)
+    desk.broker.set_retention(now=desk.now, **fields)
 
 
 def clean(desk: Any) -> int:
-    cleaned: int = desk.broker.clean(now=desk.now)
+    cleaned: int = desk.broker.delete_expired(now=desk.now)
     return cleaned
 
 
@@ -115,7 +115,7 @@ def test_impossible_settings_are_refused(desk: Any, fields: dict[str, float]) ->
     with pytest.raises(Refusal) as caught:
         keep(desk, **fields)
     assert caught.value.code is Code.BAD_REQUEST
-    assert desk.broker.keeping().disk_used == 0.0
+    assert desk.broker.retention().disk_used == 0.0
 
 
 # By lack of room
@@ -144,7 +144,7 @@ def test_a_full_disk_refuses_producers_and_recovers(desk: Any) -> None:
     with pytest.raises(Refusal) as caught:
         desk.send("m")
     assert caught.value.code is Code.INTERNAL_SERVER_ERROR
-    assert desk.broker.keeping().stage is DiskStage.FULL
+    assert desk.broker.retention().stage is DiskStage.FULL
     keep(desk, disk_used=0.5)
     desk.send("n")
     assert stored(desk) == ["n"]

@@ -242,7 +242,7 @@ async def test_the_core_can_be_another_one(running: Callable[..., Awaitable[Fake
         ({"profile": "apache-1"}, "got 'apache-1'"),
         ({"clock": "sun"}, "clock must be 'real' or 'manual', got 'sun'"),
         ({"start": datetime(2030, 1, 1, tzinfo=UTC)}, "start must be an aware datetime"),
-        ({"clock": "manual", "start": datetime(2030, 1, 1)}, "needs a time zone"),
+        ({"clock": "manual", "start": datetime(2030, 1, 1)}, "start must be an aware datetime"),
     ],
 )
 def test_options_that_cannot_be_are_refused_where_they_are_given(

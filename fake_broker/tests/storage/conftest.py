@@ -236,9 +236,9 @@ class History:
 
     def do_keeping(self, first: int, second: int) -> None:
         if second % 2:
-            self.run("keep", retention=5.0 + first, disk_used=(None, 0.5, 0.95)[first % 3])
+            self.run("set_retention", retention=5.0 + first, disk_used=(None, 0.5, 0.95)[first % 3])
         else:
-            self.run("clean")
+            self.run("delete_expired")
 
     def do_order(self, first: int, second: int) -> None:
         client = f"{GROUPS[first % 2]}-{1 + first % 2}"

@@ -103,7 +103,16 @@ async def test_a_broker_cut_off_at_any_point_comes_back_as_it_was(
 
 READERS = frozenset(
     {
-        *("clients", "dead_letters", "deliveries", "entries", "groups", "half_messages", "keeping", "leases"),
+        *(
+            "clients",
+            "dead_letters",
+            "deliveries",
+            "entries",
+            "groups",
+            "half_messages",
+            "retention",
+            "leases",
+        ),
         *(
             "lite_topics",
             "mark",

@@ -59,10 +59,10 @@ async def fake(target: str) -> AsyncIterator[Keeping]:
     async with FakeBroker(profile=target, remoting_port=0, clock="manual", start=noon) as broker:
 
         async def delete() -> None:
-            await broker.keep(retention=3600.0)
+            await broker.set_retention(retention=3600.0)
             await broker.clock.advance(seconds=3601)
             await send(namesrv, 30)
-            assert await broker.clean() == COUNT
+            assert await broker.delete_expired() == COUNT
 
         namesrv = f"namesrv://{broker.remoting_endpoint}"
         yield Keeping(namesrv, delete)

@@ -19,11 +19,11 @@ from aiorocketmq_fake.core.values.snapshots import (
     DeliverySnapshot,
     GroupSnapshot,
     HalfSnapshot,
-    KeepingSnapshot,
     Lease,
     OrderSnapshot,
     Progress,
     QueueSnapshot,
+    RetentionSnapshot,
     TopicSnapshot,
     Totals,
 )
@@ -169,7 +169,7 @@ class Inspection:
         """Return the lite topics of a parent, by name, with the number of messages in each."""
         return self._lite.names(topic)
 
-    def keeping(self) -> KeepingSnapshot:
+    def retention(self) -> RetentionSnapshot:
         """Return how long messages are kept, and how full the disk is."""
         return self._retention.snapshot()
 

@@ -15,9 +15,9 @@ from aiorocketmq_fake.core.state import State, milliseconds
 from aiorocketmq_fake.core.values import limits
 from aiorocketmq_fake.core.values.choices import DiskStage
 from aiorocketmq_fake.core.values.codes import Code, Refusal
-from aiorocketmq_fake.core.values.events import DeletedFor, KeepingChanged, MessagesDeleted
+from aiorocketmq_fake.core.values.events import DeletedFor, MessagesDeleted, RetentionChanged
 from aiorocketmq_fake.core.values.model import StoredMessage
-from aiorocketmq_fake.core.values.snapshots import KeepingSnapshot
+from aiorocketmq_fake.core.values.snapshots import RetentionSnapshot
 
 HOUR, DAY = 3_600_000, 86_400_000
 
@@ -34,7 +34,7 @@ class Retention:
 
     # Commands
 
-    def keep(self, retention: float | None, disk_used: float | None) -> None:
+    def set(self, retention: float | None, disk_used: float | None) -> None:
         """Set how long messages are kept, and how full the disk is; None leaves it as it is."""
         if retention is not None and not 0 < retention <= limits.SPAN_MAX:
             problem = f"The retention of {retention} s is not above 0 and at most {limits.SPAN_MAX:.0f}."
@@ -47,7 +47,7 @@ class Retention:
         if disk_used is not None:
             self._disk_used = disk_used
             state.store_full = self._stage is DiskStage.FULL
-        state.events.append(KeepingChanged(state.at, self._period / 1000, self._disk_used, self._stage))
+        state.events.append(RetentionChanged(state.at, self._period / 1000, self._disk_used, self._stage))
         self._plan()
 
     def clean(self) -> int:
@@ -56,9 +56,9 @@ class Retention:
         self._plan()
         return deleted
 
-    def snapshot(self) -> KeepingSnapshot:
+    def snapshot(self) -> RetentionSnapshot:
         """Return the settings in force."""
-        return KeepingSnapshot(self._period / 1000, self._disk_used, self._stage)
+        return RetentionSnapshot(self._period / 1000, self._disk_used, self._stage)
 
     # By time
 

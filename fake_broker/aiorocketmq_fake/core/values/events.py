@@ -320,7 +320,7 @@ class NotRevived:
 
 
 @value
-class KeepingChanged:
+class RetentionChanged:
     """An administrator set how long messages are kept, or how full the disk is."""
 
     at: float
@@ -481,7 +481,7 @@ Event = (
     | OffsetReset
     | MessagesDeleted
     | NotRevived
-    | KeepingChanged
+    | RetentionChanged
     | PollParked
     | LiteSubscribed
     | LiteTopicEnded

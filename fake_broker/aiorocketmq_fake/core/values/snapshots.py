@@ -132,7 +132,7 @@ class DeliverySnapshot:
 
 
 @value
-class KeepingSnapshot:
+class RetentionSnapshot:
     """Retention in seconds, and the simulated disk usage, 0 to 1."""
 
     retention: float

@@ -370,7 +370,7 @@ class Rates(_Message):
     ) -> None: ...
     def ClearField(self, field_name: Literal["items"]) -> None: ...
 
-class Keeping(_Message):
+class Retention(_Message):
     retention: float
     disk_used: float
     stage: str
