@@ -81,13 +81,15 @@ def audit(
     """
     if unknown := [name for name in (*checks, *require) if name not in CHECKS]:
         raise WrongUse(f"there is no check {unknown[0]!r}: choose from {', '.join(CHECKS)}.")
-    found = files.find(tuple(paths))
-    with nullcontext(spark) if spark else session(master, size=found.size, memory=memory) as started:
+    recording_files = files.find(tuple(paths))
+    with (
+        nullcontext(spark) if spark else session(master, size=recording_files.size, memory=memory) as started
+    ):
         try:
             if violations is not None and "://" in violations and not violations.startswith("file://"):
                 claim_remote(started, violations)
             with running(started) as run:
-                recording, gate = examined(started, found, narrowing, run)
+                recording, gate = examined(started, recording_files, narrowing, run)
                 judgement = judge(recording, gate, checks, run.stage)
                 return conclude(tuple(paths), recording, gate, judgement, checks, require, violations, run)
         except (PySparkException, Py4JError, OSError) as error:
@@ -100,16 +102,18 @@ def audit(
 
 
 def examined(
-    spark: SparkSession, found: files.RecordingFiles, narrowing: Narrowing, run: Running
+    spark: SparkSession, recording_files: files.RecordingFiles, narrowing: Narrowing, run: Running
 ) -> tuple[Recording, gates.Gates]:
     """Read the recording, and judge it before what it tells is judged."""
     with run.stage("reading"):
-        events, lacking = reading.read(spark, found)
-        if 0 < found.size <= TINY:
+        events, lacking = reading.read(spark, recording_files)
+        if 0 < recording_files.size <= TINY:
             # Many small questions follow: reading the files again for each would take longer than answering it.
             events = worked_out(events.coalesce(1))
     with run.stage("gates"):
-        gate = gates.examine(events, unfinished=found.unfinished, lacking=lacking, skew_us=narrowing.skew_us)
+        gate = gates.examine(
+            events, unfinished=recording_files.unfinished, lacking=lacking, skew_us=narrowing.skew_us
+        )
         if gate.duplicated:
             events = events.dropDuplicates(["recorder", "seq"])
             # What was counted is counted again, once; what the copies gave away stays known.
@@ -122,14 +126,16 @@ def examined(
 def recording_of(events: DataFrame, gate: gates.Gates, narrowing: Narrowing) -> Recording:
     """What is judged of the events of a recording that passed the gates."""
     events = in_server_time(narrowing.events(events), gate, narrowing.skew_us)
-    known = worked_out(settings(events, early_ms=narrowing.early_ms, skew_us=narrowing.skew_us).coalesce(1))
+    group_settings = worked_out(
+        settings(events, early_ms=narrowing.early_ms, skew_us=narrowing.skew_us).coalesce(1)
+    )
     return Recording(
         events,
-        known,
+        group_settings,
         gate.kinds,
         gate.ended_us or 0,
         has_open_calls=gate.has_open_settling or narrowing.is_cut,
-        has_order=not known.where("ordered").isEmpty(),
+        has_order=not group_settings.where("ordered").isEmpty(),
         clocks_agree=not gate.clocks,
     )
 
@@ -179,7 +185,7 @@ def conclude(
     results = tuple(_result(name, counts, judgement, numbers, gate) for name in checks)
     verdict = overall(results, gate, require)
     if violations is None:
-        return Audit(paths, verdict, gate, results, numbers, shown, run.told())
+        return Audit(paths, verdict, gate, results, numbers, shown, run.result())
     with run.stage("page"):
         drawn = evidence.subjects(shown)
         if not drawn and numbers.farthest is not None:
@@ -188,7 +194,7 @@ def conclude(
         events = evidence.events_of(recording.events, drawn) if drawn else ()
         cut = pictures.slices(gate.started_us, gate.ended_us)
         view = pictures.overview(pictures.cells(recording.events, cut).collect(), named, cut)
-    return Audit(paths, verdict, gate, results, numbers, shown, run.told(), drawn, events, view)
+    return Audit(paths, verdict, gate, results, numbers, shown, run.result(), drawn, events, view)
 
 
 def _result(

@@ -207,10 +207,10 @@ def _sentences(command: Callable[[], int], out: str | None) -> int:
     except Exception as error:
         from aiorocketmq_audit.failures import explained
 
-        known = explained(error, out)
-        if known is None:
+        foreseen = explained(error, out)
+        if foreseen is None:
             raise
-        problem = known
+        problem = foreseen
     click.echo(f"aiorocketmq audit: {problem}", err=True)
     return problem.exit_code
 
@@ -230,9 +230,9 @@ def _follow(
     from aiorocketmq_audit.streaming.batches import Limits
     from aiorocketmq_audit.streaming.following import Options, follow
 
-    def report(state: State, found: Mapping[str, int]) -> None:
-        if found:
-            counts = ", ".join(f"{name} {n}" for name, n in sorted(found.items()))
+    def report(state: State, findings: Mapping[str, int]) -> None:
+        if findings:
+            counts = ", ".join(f"{name} {n}" for name, n in sorted(findings.items()))
             click.echo(f"batch {state.batch}, up to {instant(state.watermark_us)}: {counts}", err=True)
 
     limits = Limits() if horizon is None else Limits(horizon_us=round(horizon * 1e6))

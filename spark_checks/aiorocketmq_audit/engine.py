@@ -52,19 +52,19 @@ def evaluate(frame: Frame, recording: Recording, checks: Collection[str]) -> Eva
         *(F.sum(name).alias(name) for name in judged),
         F.count("found").alias("found"),
     )
-    told = tuple(
+    counted = tuple(
         row for row in whole.collect() if any(row[name] is not None for name in (*frame.counts, *judged))
     )
-    if not any(row.found for row in told):
-        return Evaluated(frame.name, told, None)
+    if not any(row.found for row in counted):
+        return Evaluated(frame.name, counted, None)
     findings = kept.where("found is not null").select(F.explode("found").alias("f")).select("f.*")
-    return Evaluated(frame.name, told, findings)
+    return Evaluated(frame.name, counted, findings)
 
 
 def cells(frame: Frame, rows: DataFrame, rules: Sequence[Rule]) -> DataFrame:
     """The rows added up by the frame's cell and by what was `found` in them; null where nothing was."""
-    found = f"array_compact(array({', '.join(rule.finding() for rule in rules)}))" if rules else "null"
-    marked = rows.withColumn("found", F.expr(found))
+    findings = f"array_compact(array({', '.join(rule.finding() for rule in rules)}))" if rules else "null"
+    marked = rows.withColumn("found", F.expr(findings))
     marked = marked.withColumn("found", F.expr("if(size(found) > 0, found, null)")) if rules else marked
     judged = {
         _judged(check): " or ".join(f"({text})" for text in texts) for check, texts in _checks(rules).items()
@@ -79,9 +79,9 @@ def _checks(rules: Sequence[Rule]) -> dict[str, list[str]]:
     """By check: what its rules judge."""
     texts: dict[str, list[str]] = {}
     for rule in rules:
-        known = texts.setdefault(rule.check, [])
-        if rule.judged not in known:
-            known.append(rule.judged)
+        conditions = texts.setdefault(rule.check, [])
+        if rule.judged not in conditions:
+            conditions.append(rule.judged)
     return texts
 
 

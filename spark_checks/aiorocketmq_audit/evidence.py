@@ -84,7 +84,7 @@ def with_names(findings: DataFrame, events: DataFrame) -> DataFrame:
     places = F.explode(
         F.array(*(F.struct(F.lit(role).alias("role"), f"{role}.*") for role in ("first", "second")))
     )
-    wanted = standing.select("id", places.alias("place")).select(
+    event_keys = standing.select("id", places.alias("place")).select(
         "id", "place.role", "place.recorder", "place.seq"
     )
     facts = events.select(
@@ -92,10 +92,10 @@ def with_names(findings: DataFrame, events: DataFrame) -> DataFrame:
         F.col("seq").alias("number"),
         F.struct("recorder", *NAMES).alias("fact"),
     )
-    wanted = wanted.where("recorder is not null")
+    event_keys = event_keys.where("recorder is not null")
     # Where findings are few, events need not be exchanged.
-    wanted = F.broadcast(wanted) if findings.count() < FEW else wanted
-    beside = facts.join(wanted, F.expr("key = recorder and number = seq"))
+    event_keys = F.broadcast(event_keys) if findings.count() < FEW else event_keys
+    beside = facts.join(event_keys, F.expr("key = recorder and number = seq"))
     facts_of = beside.groupBy("id").agg(
         *(
             F.max(F.when(F.col("role") == role, F.col("fact"))).alias(f"{role}_fact")
@@ -137,38 +137,38 @@ def samples(named: DataFrame) -> Samples:
     is_possible = (F.col("verdict") != BROKEN).cast("int")
     worst = Window.partitionBy("check").orderBy(is_possible, F.col("margin_ms").desc_nulls_last(), "at_us")
     ranked = named.withColumn("rank", F.row_number().over(worst)).where(F.col("rank") <= SAMPLES)
-    found: dict[str, list[dict[str, Any]]] = defaultdict(list)
+    by_check: dict[str, list[dict[str, Any]]] = defaultdict(list)
     for row in ranked.orderBy("check", "rank").drop("rank").collect():
-        found[row.check].append(row.asDict())
-    return {name: tuple(rows) for name, rows in found.items()}
+        by_check[row.check].append(row.asDict())
+    return {name: tuple(rows) for name, rows in by_check.items()}
 
 
 def subjects(shown: Samples) -> tuple[Subject, ...]:
     """Messages to draw: those of the first findings of each check."""
-    wanted: dict[Subject, None] = {}
+    chosen: dict[Subject, None] = {}
     names = Subject.__slots__
     for rank in range(SAMPLES):
         for rows in shown.values():
             if rank < len(rows):
                 row = rows[rank]
-                wanted.setdefault(Subject(**{name: row[name] for name in names}))
+                chosen.setdefault(Subject(**{name: row[name] for name in names}))
                 if row["other_message_id"] not in (None, row["message_id"]):
                     other = {name: row[name] for name in names} | {"message_id": row["other_message_id"]}
-                    wanted.setdefault(Subject(**other))
-    return tuple(wanted)[:DRAWN_MESSAGES]
+                    chosen.setdefault(Subject(**other))
+    return tuple(chosen)[:DRAWN_MESSAGES]
 
 
 def subject_of(events: DataFrame, place: tuple[int, int]) -> Subject | None:
     """The message of the event with this recorder (hash) and number."""
     recorder, seq = place
-    found = events.where((F.xxhash64("recorder") == recorder) & (F.col("seq") == seq))
-    row = found.select(*Subject.__slots__).first()
+    event = events.where((F.xxhash64("recorder") == recorder) & (F.col("seq") == seq))
+    row = event.select(*Subject.__slots__).first()
     return None if row is None else Subject(**row.asDict())
 
 
 def events_of(events: DataFrame, drawn: Iterable[Subject]) -> tuple[dict[str, Any], ...]:
     """What happened to these messages, and the deliveries of their message groups, oldest first."""
-    wanted = F.lit(False)
+    condition = F.lit(False)
     for subject in drawn:
         account = F.lit(True)
         for name in ("run_id", "case_id", "observer", "topic"):
@@ -177,7 +177,7 @@ def events_of(events: DataFrame, drawn: Iterable[Subject]) -> tuple[dict[str, An
         about = F.col("message_id") == subject.message_id
         if subject.message_group is not None:
             about = about | ((F.col("kind") == "deliver") & (F.col("message_group") == subject.message_group))
-        wanted = wanted | (account & group & about)
-    chosen = events.where(F.col("kind").isin(*DRAWN_KINDS) & wanted).select(*DRAWN)
+        condition = condition | (account & group & about)
+    chosen = events.where(F.col("kind").isin(*DRAWN_KINDS) & condition).select(*DRAWN)
     rows: list[Row] = chosen.orderBy("t_wall_us", "recorder", "seq").limit(MOST_EVENTS).collect()
     return tuple(row.asDict() for row in rows)

@@ -55,8 +55,8 @@ def marks(events: DataFrame) -> DataFrame:
     case), when (`at`) and by which event, and `until` when it lasts. A fault that was started lasts until somebody
     says that it has stopped, or for LINGERS_US; all else is over at once."""
     kind, fault = F.col("kind"), F.col("fault").getItem("kind")
-    told = Window.partitionBy(*SCOPE, fault, F.col("fault").getItem("target"))
-    following = F.lead(F.struct("fault", "t_wall_us")).over(told.orderBy("t_wall_us", "recorder", "seq"))
+    by_fault = Window.partitionBy(*SCOPE, fault, F.col("fault").getItem("target"))
+    following = F.lead(F.struct("fault", "t_wall_us")).over(by_fault.orderBy("t_wall_us", "recorder", "seq"))
     stopped = F.when(following["fault"]["state"] == "stop", following["t_wall_us"])
     lasts = F.coalesce(stopped, F.col("t_wall_us") + LINGERS_US)
     group, client = F.xxhash64(*SCOPE, "group"), F.xxhash64(*SCOPE, "client_id")
@@ -69,8 +69,8 @@ def marks(events: DataFrame) -> DataFrame:
     key = (
         F.when(kind.isin("reset", "seek"), group).when(kind == "fault", F.xxhash64(*SCOPE)).otherwise(client)
     )
-    told_events = events.where(kind.isin("reset", "seek", "fault", "client.stop", "client.crash", "assign"))
-    return told_events.select(
+    exempting = events.where(kind.isin("reset", "seek", "fault", "client.stop", "client.crash", "assign"))
+    return exempting.select(
         exemption.alias("of"),
         key.alias("key"),
         F.col("t_wall_us").alias("at"),
@@ -87,8 +87,8 @@ def exempted(findings: DataFrame, recording: Recording) -> DataFrame:
     events = recording.events
     by_marks = _between(findings, marks(events))
     by_answers = _answer_lost(findings, events).select("id", F.lit(ANSWER_LOST).alias("lost"))
-    found = findings.join(by_answers, "id", "left").join(by_marks, "id", "left")
-    return found.withColumn("exemption", F.coalesce("exemption", "lost", "marked")).drop("lost", "marked")
+    joined = findings.join(by_answers, "id", "left").join(by_marks, "id", "left")
+    return joined.withColumn("exemption", F.coalesce("exemption", "lost", "marked")).drop("lost", "marked")
 
 
 def _between(findings: DataFrame, marked: DataFrame) -> DataFrame:
@@ -98,7 +98,7 @@ def _between(findings: DataFrame, marked: DataFrame) -> DataFrame:
     that went down may hold two states of what it knew of then, and go on with both: a restart counts for whatever was
     there before it (`since`).
     """
-    asked = findings.where("exemption is null and size(exemptions) > 0").select(
+    candidates = findings.where("exemption is null and size(exemptions) > 0").select(
         "id",
         "first",
         "second",
@@ -107,7 +107,7 @@ def _between(findings: DataFrame, marked: DataFrame) -> DataFrame:
         "exemptions",
         F.explode(F.array_compact(F.array("scope", "gid", "client"))).alias("key"),
     )
-    beside = asked.join(marked, "key").where(
+    beside = candidates.join(marked, "key").where(
         f"""array_contains(exemptions, of)
             and (at > first.at or (at = first.at and by = first.recorder and number > first.seq)
                  or (of = '{RESTARTED}' and until > since and until > second.at - {LINGERS_US}))
@@ -123,21 +123,21 @@ def _answer_lost(findings: DataFrame, events: DataFrame) -> DataFrame:
     lost = events.where("kind = 'receive' and phase = 'info'").select(
         F.xxhash64(*ACCOUNT, "topic", "group").alias("poll"), called().alias("asked_us")
     )
-    is_asked = f"exemption is null and array_contains(exemptions, '{ANSWER_LOST}')"
-    asked = findings.where(is_asked).select("id", "poll", "missing", "second")
-    beside = asked.join(lost, "poll").where("asked_us <= second.at")
+    is_candidate = f"exemption is null and array_contains(exemptions, '{ANSWER_LOST}')"
+    candidates = findings.where(is_candidate).select("id", "poll", "missing", "second")
+    beside = candidates.join(lost, "poll").where("asked_us <= second.at")
     return beside.groupBy("id", "missing").agg(F.count("*").alias("n")).where("missing <= n")
 
 
 def queue_locked(findings: DataFrame, recording: Recording) -> DataFrame:
     """Fill `exemption` where a whole queue was locked and an earlier message of the same answer was not acked (E5)."""
     events = recording.events
-    wanted = findings.where(MAY_BE_LOCKED).select(
+    candidates = findings.where(MAY_BE_LOCKED).select(
         "id", "batch", F.col("offset").alias("behind"), F.col("second.at").alias("again_at")
     )
     answer, message = F.xxhash64("recorder", "batch"), F.xxhash64(*ACCOUNT, "group", "message_id")
     of_answers = events.where("kind = 'deliver'").join(
-        F.broadcast(wanted.select(F.col("batch").alias("answer")).distinct()),
+        F.broadcast(candidates.select(F.col("batch").alias("answer")).distinct()),
         F.col("answer") == answer,
         "left_semi",
     )
@@ -147,11 +147,11 @@ def queue_locked(findings: DataFrame, recording: Recording) -> DataFrame:
         "left_semi",
     )
     beside = deliveries(replace(recording, events=of_messages))
-    held = beside.select("batch", "offset", "acked_hi").join(F.broadcast(wanted), "batch")
+    held = beside.select("batch", "offset", "acked_hi").join(F.broadcast(candidates), "batch")
     held = held.where("offset < behind and (acked_hi is null or acked_hi > again_at)")
     locked = held.select("id", F.lit(QUEUE_LOCKED).alias("locked")).distinct()
-    known = findings.join(locked, "id", "left")
-    return known.withColumn("exemption", F.coalesce("exemption", "locked")).drop("locked")
+    joined = findings.join(locked, "id", "left")
+    return joined.withColumn("exemption", F.coalesce("exemption", "locked")).drop("locked")
 
 
 def queue_moved(findings: DataFrame, recording: Recording) -> DataFrame:
@@ -167,8 +167,8 @@ def queue_moved(findings: DataFrame, recording: Recording) -> DataFrame:
         (F.col("attempt") > 1).alias("is_retry"),
         place().alias("place"),
     )
-    asked = findings.where(MAY_HAVE_MOVED).select("id", F.col("second").alias("place"))
-    again = read.join(F.broadcast(asked), "place")
+    candidates = findings.where(MAY_HAVE_MOVED).select("id", F.col("second").alias("place"))
+    again = read.join(F.broadcast(candidates), "place")
     again = again.select(
         "id", "message", "is_retry", F.col("place").alias("again"), F.col("from").alias("own")
     )
@@ -180,16 +180,16 @@ def queue_moved(findings: DataFrame, recording: Recording) -> DataFrame:
     moved = since.join(_taken(recording.events), "from").where(
         f"taken_at > since - {REBALANCE_US} and taken_at <= again.at"
     )
-    known = findings.join(moved.select("id", F.lit(MOVED).alias("moved")).distinct(), "id", "left")
-    return known.withColumn("exemption", F.coalesce("exemption", "moved")).drop("moved")
+    joined = findings.join(moved.select("id", F.lit(MOVED).alias("moved")).distinct(), "id", "left")
+    return joined.withColumn("exemption", F.coalesce("exemption", "moved")).drop("moved")
 
 
 def _taken(events: DataFrame) -> DataFrame:
     """When members took queues that they had not owned before."""
     own = Window.partitionBy(*ACCOUNT, "client_id", "recorder", "epoch", "topic").orderBy("t_wall_us", "seq")
     new = F.array_except("queues", F.coalesce(F.lag("queues").over(own), F.expr("array()")))
-    told = events.where("kind = 'assign'").withColumn("queues", new)
-    return assigned(told).select(_queue(F.col("topic")), F.col("t_wall_us").alias("taken_at"))
+    assignments = events.where("kind = 'assign'").withColumn("queues", new)
+    return assigned(assignments).select(_queue(F.col("topic")), F.col("t_wall_us").alias("taken_at"))
 
 
 def _queue(topic: Column) -> Column:

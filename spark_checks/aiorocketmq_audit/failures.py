@@ -39,9 +39,9 @@ def explained(error: Exception, out: str | None) -> AuditError | None:
             f"{_place(error, out)} could not be written ({error.strerror or error}): give another --out."
         )
     if any(sign in text for sign in _UNREADABLE):
-        found = _FILE.search(text)
+        match = _FILE.search(text)
         return NotARecording(
-            f"{found[1] if found else 'a file of the recording'} cannot be read ({reason(error)}): "
+            f"{match[1] if match else 'a file of the recording'} cannot be read ({reason(error)}): "
             "it is damaged; take it away, and the verdict will be unknown."
         )
     if program := _PROGRAM.search(text):

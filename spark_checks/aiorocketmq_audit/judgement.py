@@ -62,26 +62,26 @@ def judge(
         with stage(name):
             evaluated = [evaluate(frame, recording, checks) for frame in of_stage]
             frames |= {of.frame: of for of in evaluated if of is not None}
-    found = [of.findings for of in frames.values() if of.findings is not None]
-    if not found:
+    findings = [of.findings for of in frames.values() if of.findings is not None]
+    if not findings:
         return Judgement(frames, None)
     with stage("exemptions"):
-        return Judgement(frames, _decided(reduce(DataFrame.unionByName, found), recording, gate))
+        return Judgement(frames, _decided(reduce(DataFrame.unionByName, findings), recording, gate))
 
 
-def _decided(found: DataFrame, recording: Recording, gate: Gates) -> DataFrame:
+def _decided(findings: DataFrame, recording: Recording, gate: Gates) -> DataFrame:
     """Look at the findings a second time, look for exemptions, and say how sure they are."""
     events = recording.events
-    known = worked_out(found.withColumn("id", F.xxhash64("check", "invariant", "first", "second")))
-    if not known.where("confirmed is not null").isEmpty():
-        late = exemptions.a_poll_was_open(known.where("confirmed is not null"), events)
-        known = worked_out(known.where("confirmed is null").unionByName(late))
-    exempted = worked_out(exemptions.exempted(known, recording))
+    identified = worked_out(findings.withColumn("id", F.xxhash64("check", "invariant", "first", "second")))
+    if not identified.where("confirmed is not null").isEmpty():
+        late = exemptions.a_poll_was_open(identified.where("confirmed is not null"), events)
+        identified = worked_out(identified.where("confirmed is null").unionByName(late))
+    exempted = worked_out(exemptions.exempted(identified, recording))
     if not exempted.where(exemptions.MAY_BE_LOCKED).isEmpty():
         exempted = exemptions.queue_locked(exempted, recording)
     if not exempted.where(exemptions.MAY_HAVE_MOVED).isEmpty():
         exempted = exemptions.queue_moved(exempted, recording)
-    doubts = exemptions.doubted(known, events).withColumn("doubted", F.lit(True))
+    doubts = exemptions.doubted(identified, events).withColumn("doubted", F.lit(True))
     cut = _cut(gate, events)
     alone = [name for name, check in CHECKS.items() if check.by_order and not gate.has_gaps]
     unsure = [
@@ -122,5 +122,5 @@ def _decided(found: DataFrame, recording: Recording, gate: Gates) -> DataFrame:
 
 def _cut(gate: Gates, events: DataFrame) -> DataFrame:
     """Recorders that were cut short, and when: what each saw later is lost."""
-    told = events.where(F.col("recorder").isin(*gate.cut_at)) if gate.cut_at else events.where("false")
-    return told.groupBy(F.xxhash64("recorder").alias("cut_recorder")).agg(F.max("t_wall_us").alias("cut_us"))
+    rows = events.where(F.col("recorder").isin(*gate.cut_at)) if gate.cut_at else events.where("false")
+    return rows.groupBy(F.xxhash64("recorder").alias("cut_recorder")).agg(F.max("t_wall_us").alias("cut_us"))

@@ -59,8 +59,8 @@ MUTANTS = (
         (
             _D,
             "copies are as old as they are",
-            'made = F.least("store_us", "born_us")',
-            'made = F.col("store_us")',
+            'first_stored = F.least("store_us", "born_us")',
+            'first_stored = F.col("store_us")',
         ),
         (
             _D,
@@ -237,7 +237,7 @@ MUTANTS = (
             'F.min("wanted").over(queue) == F.max("wanted").over(queue)',
             "F.lit(True)",
         ),
-        (_S, "unwanted messages are lost", 'wanted.where(~is_unwanted("wanted"))', "wanted"),
+        (_S, "unwanted messages are lost", 'expected.where(~is_unwanted("wanted"))', "expected"),
         (_S, "message groups wait for each other", "and (lane is null or lane = of)", ""),
         (
             _S,
@@ -425,7 +425,7 @@ MUTANTS = (
             '(kind == "assign") & (F.expr(GRAIN) != "message")',
             'kind == "assign"',
         ),
-        ("anybody's", 'asked.join(marked, "key")', "asked.join(marked.drop('key'))"),
+        ("anybody's", 'candidates.join(marked, "key")', "candidates.join(marked.drop('key'))"),
         ("all rules name all exemptions", "array_contains(exemptions, of)\n", "true\n"),
         ("long ago", "(at > first.at or", "(at > 0 or"),
         ("what comes later, too", "(at < second.at or", "(at > 0 or"),

@@ -22,7 +22,7 @@ def test_jobs_and_tasks_are_counted_by_stage(spark: SparkSession) -> None:
         spark.range(10, numPartitions=5).collect()
         with run.stage("page"):
             pass
-        told = run.told()
+        told = run.result()
     assert [(stage.name, stage.tasks) for stage in told.stages] == [("reading", 3), ("page", 0)]
     assert (told.version, told.master, told.jobs, told.tasks) == (spark.version, "local[1]", 1, 3)
     assert told.seconds >= sum(stage.seconds for stage in told.stages) > 0
@@ -35,10 +35,10 @@ def test_bytes_shuffled_are_those_of_the_stages_that_ran(spark: SparkSession) ->
     with running(spark) as run:
         with run.stage("reading"):
             spark.range(10).collect()
-        assert run.told().shuffle_bytes == 0
+        assert run.result().shuffle_bytes == 0
         with run.stage("deliveries"):
             shuffled.count()
-        assert (run.told().shuffle_bytes or 0) > 0
+        assert (run.result().shuffle_bytes or 0) > 0
 
 
 @pytest.mark.spark
@@ -48,7 +48,7 @@ def test_without_sparks_ui_bytes_shuffled_are_unknown(
     monkeypatch.setattr(type(spark.sparkContext), "uiWebUrl", None)
     with running(spark) as run, run.stage("deliveries"):
         spark.range(10).repartition(2).count()
-    assert run.told().shuffle_bytes is None
+    assert run.result().shuffle_bytes is None
 
 
 @pytest.mark.spark
@@ -87,7 +87,7 @@ def test_spark_connect_counts_what_its_server_reports(monkeypatch: pytest.Monkey
         spark.report("first", (0, 1, 4))
         spark.report("first", (0, 4, 4), (1, 1, 2))
         spark.report("second", (2, 3, 3))
-    told = run.told()
+    told = run.result()
     assert (told.jobs, told.tasks, told.shuffle_bytes) == (2, 8, None)
     assert not spark.handlers
 

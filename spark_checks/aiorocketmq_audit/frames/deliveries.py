@@ -146,10 +146,10 @@ def _with_successor(rows: DataFrame) -> DataFrame:
 
 def _with_settings(rows: DataFrame, recording: Recording) -> DataFrame:
     """Put the settings of its group beside each delivery, and the last drain of the group."""
-    settings = recording.settings.drop("run_id", "case_id", "group", "told_by_broker")
-    attested = recording.settings.select("gid", F.col("told_by_broker").alias("told"))
-    known = rows.join(F.broadcast(settings), "gid", "left").join(F.broadcast(attested), "gid", "left")
-    beside = known.withColumns(
+    settings = recording.settings.drop("run_id", "case_id", "group", "declared_by_broker")
+    attested = recording.settings.select("gid", F.col("declared_by_broker").alias("told"))
+    joined = rows.join(F.broadcast(settings), "gid", "left").join(F.broadcast(attested), "gid", "left")
+    beside = joined.withColumns(
         {
             "attested": F.coalesce("told", F.lit(False)) & ~F.col("by_broker"),
             "step_us": _step(),
@@ -188,7 +188,7 @@ def _with_lease(rows: DataFrame) -> DataFrame:
     looks_like_retry = ((change["lease_us"] == F.col("step_us")) & (reason != NO_LADDER)) | (
         moved_lo < base_lo
     )
-    asked = is_changed & F.when(reason.isin(RETRY, EXTEND), reason == RETRY).otherwise(
+    retry_requested = is_changed & F.when(reason.isin(RETRY, EXTEND), reason == RETRY).otherwise(
         F.coalesce(looks_like_retry, F.lit(False))
     )
     # A lease that nobody recorded has no end that one could be early for.
@@ -198,9 +198,9 @@ def _with_lease(rows: DataFrame) -> DataFrame:
             "until_lo": F.when(is_known, F.least(last_lo, "unsure_lo")),
             "until_hi": F.when(is_known, F.greatest(last_hi, "unsure_hi")),
             "unsure": F.col("unsure_lo").isNotNull() | crossing,
-            "retry_requested": asked & F.col("unsure_lo").isNull(),
+            "retry_requested": retry_requested & F.col("unsure_lo").isNull(),
             "taken_back": reason == TAKEN_BACK,
-            "asked": F.when(asked, F.struct("change.lo", "change.hi", "change.lease_us")),
+            "asked": F.when(retry_requested, F.struct("change.lo", "change.hi", "change.lease_us")),
         }
     )
     return leased.drop("change", "unsure_lo", "unsure_hi", "step_us")

@@ -18,22 +18,24 @@ def handlers(recording: Recording) -> DataFrame:
     least, and the `other` of its message group that goes on for longest of those that began before.
 
     A running maximum over the begins of handlers in the order of time."""
-    known = recording.settings.where("ordered").select(*SCOPE, "group", "apart_us")
+    ordered_groups = recording.settings.where("ordered").select(*SCOPE, "group", "apart_us")
     by_time = Window.partitionBy("lane").orderBy("at", "seq")
     before = by_time.rowsBetween(Window.unboundedPreceding, -1)
     at_work = F.struct("until", "at", "seq", "recorder", "client")
-    return _with_end(_told(recording.events, known)).withColumn("other", F.max(at_work).over(before))
+    return _with_end(_handled(recording.events, ordered_groups)).withColumn(
+        "other", F.max(at_work).over(before)
+    )
 
 
-def _told(events: DataFrame, known: DataFrame) -> DataFrame:
+def _handled(events: DataFrame, ordered_groups: DataFrame) -> DataFrame:
     kind = F.col("kind")
-    told = events.where(
+    rows = events.where(
         """message_group is not null and message_id is not null and role = 'push' and
         (kind in ('deliver', 'handle.start', 'handle.end') or kind = 'change' and phase = 'ok')"""
-    ).join(F.broadcast(known), [*SCOPE, "group"])
+    ).join(F.broadcast(ordered_groups), [*SCOPE, "group"])
     leased = called() + F.col("invisible_ms") * 1000
     renewed = (kind == "deliver") & F.coalesce("auto_renew", F.lit(False))
-    return told.select(
+    return rows.select(
         F.xxhash64(*ACCOUNT, "topic", "group", "broker", "queue", "message_group").alias("lane"),
         F.xxhash64("message_id", "offset").alias("message"),
         scope(),
@@ -58,11 +60,11 @@ def _with_end(packed: DataFrame) -> DataFrame:
     so_far = (
         Window.partitionBy(*whose).orderBy("seq").rowsBetween(Window.unboundedPreceding, Window.currentRow)
     )
-    given = packed.withColumn("given", F.count_if("is_given").over(so_far))
+    numbered = packed.withColumn("given", F.count_if("is_given").over(so_far))
     own = Window.partitionBy(*whose, "given").orderBy("seq")
     so_far = own.rowsBetween(Window.unboundedPreceding, Window.currentRow)
     later = own.rowsBetween(1, Window.unboundedFollowing)
-    held = given.withColumn("lease", F.last("lease", ignorenulls=True).over(so_far))
+    held = numbered.withColumn("lease", F.last("lease", ignorenulls=True).over(so_far))
     end = F.first(F.when(F.col("ends"), F.struct("at", "lease")), ignorenulls=True).over(later)
     last = F.last("lease").over(own.rowsBetween(Window.currentRow, Window.unboundedFollowing))
     ended = held.withColumns({"end": end, "last": last}).where("begins")
@@ -83,15 +85,15 @@ def lite_deliveries(recording: Recording) -> DataFrame:
         Window.partitionBy(*whose).orderBy("place") for whose in (("key",), ("key", "name"))
     )
     # Rows of a name are what is told of it; those without a name are whole lists, which concern every name.
-    told = F.when(F.col("since").isNotNull(), F.struct("since", "seq"))
-    whole = F.when(F.col("name").isNull(), told)
+    listed = F.when(F.col("since").isNotNull(), F.struct("since", "seq"))
+    whole = F.when(F.col("name").isNull(), listed)
     up_to = Window.unboundedPreceding
-    seen = (
+    compared = (
         rows.repartition("key")
         .withColumns(
             {
                 "whole": F.max(whole).over(by_client.rangeBetween(up_to, -1)),
-                "removed": F.max(told).over(by_name.rangeBetween(up_to, -1)),
+                "removed": F.max(listed).over(by_name.rangeBetween(up_to, -1)),
                 "wanted": F.max("until").over(by_name.rangeBetween(up_to, 0)),
             }
         )
@@ -99,7 +101,7 @@ def lite_deliveries(recording: Recording) -> DataFrame:
     )
     # Each delivery has two rows: when it was asked for, and when it came.
     whole, removed = (F.when(~F.col("given.came"), F.col(name)) for name in ("whole", "removed"))
-    each = seen.groupBy("key", F.col("given.seq").alias("number")).agg(
+    each = compared.groupBy("key", F.col("given.seq").alias("number")).agg(
         F.max("given").alias("given"),
         F.max(whole).alias("whole"),
         F.max(F.greatest(whole, removed)).alias("over"),
@@ -138,8 +140,8 @@ def _lists(events: DataFrame) -> Iterator[DataFrame]:
         yield _row(_named(calls, names), place=F.col("begin"), until=until)
     over = calls.where("end is not null")
     whole = over.where(F.col("all").isNotNull()).withColumn("name", F.lit(None))
-    for told in (whole, _named(over, "remove")):
-        yield _row(told, place=F.col("end"), since=F.col("begin"))
+    for calls_of in (whole, _named(over, "remove")):
+        yield _row(calls_of, place=F.col("end"), since=F.col("begin"))
 
 
 def _named(calls: DataFrame, names: str) -> DataFrame:
@@ -151,16 +153,18 @@ def _named(calls: DataFrame, names: str) -> DataFrame:
 def _deliveries(events: DataFrame) -> Iterator[DataFrame]:
     """Each delivery of a lite topic to a consumer of them twice: when it was asked for, and when it came."""
     # By its own account a broker has ordinary consumers of the parent, too, which get everything.
-    told = events.where(
+    delivered = events.where(
         "lite_topic is not null and (observer <> 'broker' or role = 'lite') and kind = 'deliver'"
     )
-    told = told.withColumn("request", F.xxhash64("recorder", "boot", "batch"))
+    delivered = delivered.withColumn("request", F.xxhash64("recorder", "boot", "batch"))
     polls = events.where("kind = 'receive' and observer = 'broker' and op_id is not null")
-    asked = polls.groupBy(F.xxhash64("recorder", "boot", "op_id").alias("request")).agg(
+    requests = polls.groupBy(F.xxhash64("recorder", "boot", "op_id").alias("request")).agg(
         F.min("invoked_us").alias("asked_us")
     )
-    given = told.join(asked, "request", "left").withColumn("asked", _where("invoked_seq", "asked_us"))
-    known = given.where("asked is not null").withColumns(
+    joined = delivered.join(requests, "request", "left").withColumn(
+        "asked", _where("invoked_seq", "asked_us")
+    )
+    timed = joined.where("asked is not null").withColumns(
         {"key": _key(), "name": F.xxhash64("lite_topic"), "came_at": _where("seq", "t_wall_us")}
     )
     for came, where in ((False, "asked"), (True, "came_at")):
@@ -171,7 +175,7 @@ def _deliveries(events: DataFrame) -> Iterator[DataFrame]:
             F.col("seq").alias("seq"),
             scope(),
         )
-        yield _row(known, place=F.col(where), given=who)
+        yield _row(timed, place=F.col(where), given=who)
 
 
 def _row(

@@ -18,7 +18,7 @@ def grants(recording: Recording) -> DataFrame:
     """One row per grant of a lock: since when it was asked for (`called`), until when its holder surely has it
     (`until`), and the same of the grant before, in the order of their answers."""
     # By queue, which serves the windows of each client as well: one exchange.
-    asked = recording.events.where("kind in ('lock', 'unlock') and client_id is not null").repartition(
+    requests = recording.events.where("kind in ('lock', 'unlock') and client_id is not null").repartition(
         *_QUEUE
     )
     apart = recording.settings.select(*SCOPE, "group", "apart_us")
@@ -32,7 +32,7 @@ def grants(recording: Recording) -> DataFrame:
     life = F.when(F.col("observer") == "broker", F.col("boot")).alias("life")
     by_queue = Window.partitionBy(*_QUEUE, "life").orderBy("t_wall_us", "seq")
     granted = (
-        asked.withColumn("until", F.least(called() + LIVES_US, given_up))
+        requests.withColumn("until", F.least(called() + LIVES_US, given_up))
         .where(_GRANTED)
         .select(
             *_QUEUE,
@@ -62,7 +62,7 @@ def work(recording: Recording) -> DataFrame:
     is_working = (
         "kind in ('handle.start', 'handle.end') and role = 'push' or kind = 'deliver' and role = 'pull'"
     )
-    told = recording.events.where(
+    rows = recording.events.where(
         f"client_id is not null and queue is not null and ({is_locking} or {is_working})"
     )
     whose = ("recorder", "boot", "client_id", "epoch", *_QUEUE)
@@ -75,11 +75,11 @@ def work(recording: Recording) -> DataFrame:
     answer = F.struct(
         is_granted.alias("is_held"), (F.col("t_wall_us") + LIVES_US).alias("until"), place().alias("place")
     )
-    asked = F.when(is_granted | F.expr(_LOST), answer)
-    known = told.withColumns(
+    lock_state = F.when(is_granted | F.expr(_LOST), answer)
+    with_lock = rows.withColumns(
         {
-            "lock": F.last(asked, ignorenulls=True).over(so_far),
-            "was": F.last(asked, ignorenulls=True).over(before),
+            "lock": F.last(lock_state, ignorenulls=True).over(so_far),
+            "was": F.last(lock_state, ignorenulls=True).over(before),
             "granted_at": F.last(F.when(is_granted, F.col("t_wall_us")), ignorenulls=True).over(so_far),
             "takes_locks": F.max(is_granted).over(Window.partitionBy(*whose)),
             # Counted on with each local run; above 1 from the begin on, it is a retry, from another queue.
@@ -89,7 +89,7 @@ def work(recording: Recording) -> DataFrame:
     )
     # A grant after the one before had expired tells of a loss that nobody noticed.
     lapsed = is_granted & F.coalesce(F.col("was.is_held") & (F.col("was.until") < called()), F.lit(False))
-    counted = known.withColumn("losses", F.count_if(F.expr(_LOST) | lapsed).over(so_far))
+    counted = with_lock.withColumn("losses", F.count_if(F.expr(_LOST) | lapsed).over(so_far))
     ends = F.when(F.col("kind") == "handle.end", F.struct("place", "lock", "losses"))
     end = F.first(ends, ignorenulls=True).over(run.rowsBetween(1, Window.unboundedFollowing))
     return (

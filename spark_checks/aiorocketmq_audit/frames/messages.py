@@ -54,7 +54,7 @@ def messages(recording: Recording) -> DataFrame:
         place().alias("place"),
         "store_us",
     )
-    seen = packed.groupBy("trace", "account", "scope", "by_broker").agg(
+    by_message = packed.groupBy("trace", "account", "scope", "by_broker").agg(
         F.count_if("is_send").alias("sends"),
         F.count_if(~F.col("is_send")).alias("times"),
         *(F.count_if(name).alias(name) for name in ("called", "answered", "refused", "confirmed")),
@@ -70,16 +70,16 @@ def messages(recording: Recording) -> DataFrame:
     )
     began = recording.events.where("kind = 'recorder.start'").groupBy(account.alias("account"))
     starts = began.agg(F.min("t_wall_us").alias("began"))
-    return placed(seen.where("times > 0").join(F.broadcast(starts), "account", "left"), "sent", "given")
+    return placed(by_message.where("times > 0").join(F.broadcast(starts), "account", "left"), "sent", "given")
 
 
 def dead_letters(recording: Recording) -> DataFrame:
     """One row per message of a group that the broker made a dead letter."""
-    seen = recording.events.where("observer = 'broker' and kind in ('dlq.deliver', 'forward')")
+    recorded = recording.events.where("observer = 'broker' and kind in ('dlq.deliver', 'forward')")
     where = F.struct("broker", "queue", "offset")
     is_dead = F.col("kind") == "dlq.deliver"
     fact = F.struct(place().alias("place"), "attempt")
-    made = seen.groupBy(*_GROUP, "message_id").agg(
+    by_message = recorded.groupBy(*_GROUP, "message_id").agg(
         scope_of(),
         F.count_if(is_dead).alias("letters"),
         F.count_if(~is_dead).alias("forwards"),
@@ -88,7 +88,7 @@ def dead_letters(recording: Recording) -> DataFrame:
         F.max(F.when(is_dead, fact)).alias("last"),
     )
     limits = recording.settings.select(*SCOPE, "group", "max_attempts")
-    return made.where("letters > 0").join(F.broadcast(limits), [*SCOPE, "group"], "left")
+    return by_message.where("letters > 0").join(F.broadcast(limits), [*SCOPE, "group"], "left")
 
 
 def scope_of() -> Column:
@@ -101,8 +101,8 @@ def recalls(recording: Recording) -> DataFrame:
     key = (*ACCOUNT, "topic", "message_id")
     kind = F.col("kind")
     recalled = recording.events.where("kind = 'recall' and phase = 'ok' and message_id is not null")
-    wanted = recalled.groupBy(*key).agg(F.min(place()).alias("recalled"))
-    ways = recording.events.where("kind in ('send', 'deliver')").join(F.broadcast(wanted), list(key))
+    recall_times = recalled.groupBy(*key).agg(F.min(place()).alias("recalled"))
+    ways = recording.events.where("kind in ('send', 'deliver')").join(F.broadcast(recall_times), list(key))
     return ways.groupBy(*key, "recalled").agg(
         scope_of(),
         F.max("due_us").alias("due_us"),
@@ -119,7 +119,7 @@ def transactions(recording: Recording) -> DataFrame:
     of_them = recording.events.where(
         "tx_id is not null and kind in ('send', 'deliver', 'tx.end', 'tx.check')"
     )
-    seen = of_them.groupBy("observer", *key).agg(
+    by_transaction = of_them.groupBy("observer", *key).agg(
         scope_of(),
         F.min(F.when(kind != "deliver", here)).alias("began"),
         F.min(F.when(kind == "deliver", here)).alias("given"),
@@ -129,8 +129,8 @@ def transactions(recording: Recording) -> DataFrame:
         F.count_if((kind == "send") & (phase == "ok") & by_broker()).alias("stored"),
         F.max(F.when(kind == "tx.check", here)).alias("asked"),
     )
-    told = seen.where("began is not null").withColumn("by_broker", by_broker())
-    return told.withColumn("halves", F.sum("stored").over(Window.partitionBy(*key)))
+    begun = by_transaction.where("began is not null").withColumn("by_broker", by_broker())
+    return begun.withColumn("halves", F.sum("stored").over(Window.partitionBy(*key)))
 
 
 def drained_messages(recording: Recording) -> DataFrame:
@@ -182,22 +182,22 @@ def drained_messages(recording: Recording) -> DataFrame:
 def _given_up(recording: Recording) -> DataFrame:
     """Deliveries before the eyes of clients after which servers make a message a dead letter."""
     limits = recording.settings.select(*SCOPE, "group", "max_attempts").where("max_attempts > 0")
-    given = recording.events.where("kind = 'deliver' and observer <> 'broker' and message_id is not null")
-    return given.join(F.broadcast(limits), [*SCOPE, "group"]).where("attempt >= max_attempts")
+    delivered = recording.events.where("kind = 'deliver' and observer <> 'broker' and message_id is not null")
+    return delivered.join(F.broadcast(limits), [*SCOPE, "group"]).where("attempt >= max_attempts")
 
 
 def _readers(events: DataFrame) -> DataFrame:
     """When each group began to poll a topic, and its one filter."""
-    asked = events.where("kind in ('receive', 'deliver') and group is not null and topic is not null")
-    told = F.when(F.col("kind") == "deliver", F.coalesce("filter", F.lit("?")))
+    requests = events.where("kind in ('receive', 'deliver') and group is not null and topic is not null")
+    filter_text = F.when(F.col("kind") == "deliver", F.coalesce("filter", F.lit("?")))
     # By filter first, so that only numbers are aggregated of all that: texts would have every row sorted.
-    by_filter = asked.groupBy(*_GROUP, told.alias("told")).agg(F.min(called()).alias("primed"))
-    seen = by_filter.groupBy(*_GROUP).agg(
+    by_filter = requests.groupBy(*_GROUP, filter_text.alias("told")).agg(F.min(called()).alias("primed"))
+    by_group = by_filter.groupBy(*_GROUP).agg(
         F.min("primed").alias("primed"), F.count("told").alias("filters"), F.max("told").alias("told")
     )
     # A group that was delivered nothing at all has told no filter: it wants everything, as far as anybody knows.
-    known = seen.withColumn("wanted", F.coalesce("told", F.lit("TAG:*")))
-    return known.where("wanted like 'TAG:%' and filters <= 1").drop("filters", "told")
+    with_filter = by_group.withColumn("wanted", F.coalesce("told", F.lit("TAG:*")))
+    return with_filter.where("wanted like 'TAG:%' and filters <= 1").drop("filters", "told")
 
 
 def _sent(recording: Recording) -> DataFrame:
@@ -213,9 +213,9 @@ def _sent(recording: Recording) -> DataFrame:
         sent = sent.join(recalled.select(*message).distinct(), message, "left_anti")
     ended = events.where("kind = 'tx.end' and phase = 'ok' and tx_id is not null and resolution = 'commit'")
     committed = ended.groupBy(*ACCOUNT, "topic", "tx_id").agg(F.min("t_wall_us").alias("committed"))
-    known = sent.join(F.broadcast(committed), [*ACCOUNT, "topic", "tx_id"], "left")
-    known = known.join(trimmed(events), [*ACCOUNT, "topic", "broker", "queue"], "left")
-    return known.select(
+    joined = sent.join(F.broadcast(committed), [*ACCOUNT, "topic", "tx_id"], "left")
+    joined = joined.join(trimmed(events), [*ACCOUNT, "topic", "broker", "queue"], "left")
+    return joined.select(
         *ACCOUNT,
         "topic",
         "message_id",

@@ -78,15 +78,17 @@ def cells(events: DataFrame, cut: Slices) -> DataFrame:
 
 def overview(rows: Iterable[Row], violations: DataFrame | None, cut: Slices) -> Overview:
     """Put together the collected `cells`, and the findings by group, if there are any."""
-    rows, found = list(rows), defaultdict[tuple[str, str], dict[str, dict[str, int]]](dict)
+    rows, by_group = list(rows), defaultdict[tuple[str, str], dict[str, dict[str, int]]](dict)
     if violations is not None:
         by_rule = violations.groupBy("observer", "group", "invariant", "verdict").count().sort("invariant")
         for observer, group, rule, verdict, count in by_rule.where("group is not null").collect():
-            found[observer, group].setdefault(rule, {})[verdict] = count
-    sums = defaultdict(Counter[str], {group: Counter[str]() for group in found})
+            by_group[observer, group].setdefault(rule, {})[verdict] = count
+    sums = defaultdict(Counter[str], {group: Counter[str]() for group in by_group})
     for row in (row for row in rows if row["group"] is not None):
         sums[row.observer, row["group"]].update({name: row[name] for name in COUNTS})
-    groups = [Group(*of, found[of], *(total[name] for name in COUNTS)) for of, total in sorted(sums.items())]
+    groups = [
+        Group(*of, by_group[of], *(total[name] for name in COUNTS)) for of, total in sorted(sums.items())
+    ]
     latency = _series(rows, "bucket", "deliveries", len(LATENCY_S) + 1)
     return Overview(tuple(groups), latency, _series(rows, "slice", "dead_letters", cut.bins), cut.us / 1e6)
 

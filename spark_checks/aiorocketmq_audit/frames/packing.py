@@ -31,14 +31,14 @@ def packed(recording: Recording) -> DataFrame:
     # consumers ask for attempts, which those of pull consumers do not have.
     relevant = relevant.where(F.coalesce("role", F.lit("")) != "pull")
     order = recording.settings.select("run_id", "case_id", "group", "ordered", "broadcast")
-    known = relevant.join(F.broadcast(order), ["run_id", "case_id", "group"], "left")
-    known = known.where(~F.coalesce("broadcast", F.lit(False)))
+    joined = relevant.join(F.broadcast(order), ["run_id", "case_id", "group"], "left")
+    joined = joined.where(~F.coalesce("broadcast", F.lit(False)))
     is_deliver = F.col("kind") == "deliver"
     called = there = F.coalesce("invoked_us", "t_wall_us")
     if recording.clocks_agree:
         # Copies that come again are stored anew.
-        made = F.least("store_us", "born_us")
-        there = F.when(made.isNull(), called).otherwise(F.least(made, "t_wall_us"))
+        first_stored = F.least("store_us", "born_us")
+        there = F.when(first_stored.isNull(), called).otherwise(F.least(first_stored, "t_wall_us"))
         # Not by `server_deliver_us`: a server takes a message out first and may write its answer much later.
         stored = F.coalesce(F.col("store_us") - CLOCK_SLACK_US, called)
         called = F.when(is_deliver, F.least(F.greatest(called, stored), "t_wall_us")).otherwise(called)
@@ -46,7 +46,7 @@ def packed(recording: Recording) -> DataFrame:
     # Other groups deliver it again from a retry topic, with another place: there the id must do.
     copy = F.xxhash64("message_id", "broker", "queue", "offset")
     recorder = F.xxhash64("recorder")
-    return known.select(
+    return joined.select(
         F.xxhash64(*ACCOUNT, "topic", "group", F.coalesce("message_group", "message_id")).alias("lane"),
         F.when(F.coalesce("ordered", F.lit(False)), copy)
         .otherwise(F.xxhash64("message_id"))

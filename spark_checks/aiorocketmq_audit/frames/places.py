@@ -37,14 +37,14 @@ def earliest(
 
 def placed(rows: DataFrame, *names: str) -> DataFrame:
     """One column of each group of columns that `earliest` made; null where no row was in question."""
-    made = {
+    structs = {
         name: F.when(
             F.col(f"{name}_seq").isNotNull(),
             F.struct(*(F.col(f"{name}_{field}").alias(field) for field in _FIELDS)),
         )
         for name in names
     }
-    return rows.withColumns(made).drop(*(f"{name}_{field}" for name in names for field in _FIELDS))
+    return rows.withColumns(structs).drop(*(f"{name}_{field}" for name in names for field in _FIELDS))
 
 
 def scope() -> Column:
@@ -66,14 +66,14 @@ def drains(events: DataFrame) -> DataFrame:
     """The last drain of each group and topic that was drained."""
     done = events.where("kind = 'drain.ok' and topic is not null and group is not null")
     # What was sent while a client's polls were out may have come too late for their answers.
-    asked = done.withColumn("t_wall_us", called())
-    return asked.groupBy(*ACCOUNT, "topic", "group").agg(F.max(place()).alias("drained"))
+    from_call = done.withColumn("t_wall_us", called())
+    return from_call.groupBy(*ACCOUNT, "topic", "group").agg(F.max(place()).alias("drained"))
 
 
 def not_attested(groups: DataFrame, settings: DataFrame) -> DataFrame:
     """Without what clients suspect where the broker's own account is there: it knows."""
-    told = settings.where("told_by_broker").select(*SCOPE, "group", F.lit(True).alias("told"))
-    beside = groups.join(F.broadcast(told), [*SCOPE, "group"], "left")
+    attested = settings.where("declared_by_broker").select(*SCOPE, "group", F.lit(True).alias("told"))
+    beside = groups.join(F.broadcast(attested), [*SCOPE, "group"], "left")
     return beside.where("observer = 'broker' or told is null").drop("told")
 
 

@@ -40,8 +40,12 @@ def stored(recording: Recording) -> DataFrame:
     by SQL, or changed their filter, and what the broker deleted because its time was over.
     """
     events = recording.events
-    given = events.where("kind = 'deliver' and group is not null and coalesce(role, '') <> 'pull'")
-    passing = given if recording.passed_us is None else given.where(F.col("t_wall_us") <= recording.passed_us)
+    delivered = events.where("kind = 'deliver' and group is not null and coalesce(role, '') <> 'pull'")
+    passing = (
+        delivered
+        if recording.passed_us is None
+        else delivered.where(F.col("t_wall_us") <= recording.passed_us)
+    )
     passed = _passed(passing, recording.settings).join(reset_groups(events), [*ACCOUNT, "group"], "left_anti")
     sent = events.where(RECEIPT).select(
         *_QUEUE,
@@ -54,31 +58,33 @@ def stored(recording: Recording) -> DataFrame:
     here = sent.join(trimmed(events), list(_QUEUE), "left").where("coalesce(offset >= left_from, true)")
     # What an ordered group reads of a message group begins with the first one that it can have seen.
     is_head = "coalesce(lane is not null and offset < lowest and place.at > began, false)"
-    wanted = here.join(F.broadcast(not_attested(passed, recording.settings)), list(_QUEUE)).where(
+    expected = here.join(F.broadcast(not_attested(passed, recording.settings)), list(_QUEUE)).where(
         f"(offset between lowest and highest or {is_head}) and (lane is null or lane = of)"
     )
     key = F.xxhash64(*ACCOUNT, "group", "message_id").alias("wish")
-    wished = wanted.where(~is_unwanted("wanted")).select(key, scope(), by_broker(), "place", "beyond")
-    came = given.select(key, F.lit(True).alias("came"))
+    wished = expected.where(~is_unwanted("wanted")).select(key, scope(), by_broker(), "place", "beyond")
+    came = delivered.select(key, F.lit(True).alias("came"))
     # One exchange for both sides, and no join; numbers of one width each, so that no row need be sorted.
     both = wished.unionByName(came, allowMissingColumns=True)
-    told = both.groupBy("wish").agg(
+    by_wish = both.groupBy("wish").agg(
         *(F.max(name).alias(name) for name in ("scope", "by_broker", "came")),
         *earliest("place"),
         *earliest("beyond", of="beyond", latest=True),
     )
-    return placed(told, "place", "beyond").where("place is not null")
+    return placed(by_wish, "place", "beyond").where("place is not null")
 
 
-def _passed(given: DataFrame, settings: DataFrame) -> DataFrame:
+def _passed(delivered: DataFrame, settings: DataFrame) -> DataFrame:
     """From where to where each group has read each queue, or each message group of it, and its one filter."""
     order = F.broadcast(settings.select(*SCOPE, "group", "ordered"))
-    known = given.where("attempt = 1 and offset is not null").join(order, [*SCOPE, "group"], "left")
+    first_attempts = delivered.where("attempt = 1 and offset is not null").join(
+        order, [*SCOPE, "group"], "left"
+    )
     # What an ordered group reads one after the other; others, with null, read whole queues so.
     lane = F.when(F.coalesce("ordered", F.lit(True)), F.coalesce("message_group", F.lit("")))
-    asked = F.coalesce("filter", F.lit("?")).alias("wanted")
+    filter_text = F.coalesce("filter", F.lit("?")).alias("wanted")
     # First by what was asked for, with numbers only, so that no row need be sorted.
-    read = known.groupBy(*_QUEUE, "group", lane.alias("lane"), asked).agg(
+    read = first_attempts.groupBy(*_QUEUE, "group", lane.alias("lane"), filter_text).agg(
         F.min("offset").alias("lowest"),
         F.max("offset").alias("highest"),
         F.max_by("t_wall_us", "offset").alias("at"),
@@ -142,8 +148,8 @@ def sends(recording: Recording) -> DataFrame:
 
 def assigned(events: DataFrame, *more: str) -> DataFrame:
     """One row per consumer, queue and assignment that names it, where the members of the group share queues."""
-    told = events.where(f"kind = 'assign' and topic is not null and {GRAIN} = 'queue'")
-    flat = told.withColumn("owned", F.explode("queues"))
+    assignments = events.where(f"kind = 'assign' and topic is not null and {GRAIN} = 'queue'")
+    flat = assignments.withColumn("owned", F.explode("queues"))
     return flat.select(
         *ACCOUNT,
         "group",
@@ -201,9 +207,9 @@ def ownerships(recording: Recording) -> DataFrame:
 
 def reads(recording: Recording) -> DataFrame:
     """Deliveries to owners of whole queues, beside the one before from the same queue to the same owner."""
-    given = recording.events.where(READ)
+    delivered = recording.events.where(READ)
     by_owner = Window.partitionBy(*_QUEUE, "group", "client_id", "recorder").orderBy("seq")
-    return given.select(
+    return delivered.select(
         scope(),
         F.xxhash64(*SCOPE, "group").alias("gid"),
         F.xxhash64(*SCOPE, "client_id").alias("client"),
@@ -220,7 +226,7 @@ def progress(recording: Recording) -> DataFrame:
     # Members of a broadcast write their own progress.
     alone = recording.settings.where("broadcast").select(*SCOPE, "group")
     of_queues = of_queues.join(F.broadcast(alone), [*SCOPE, "group"], "left_anti")
-    told = of_queues.select(
+    offsets = of_queues.select(
         *whose,
         "kind",
         place().alias("place"),
@@ -229,11 +235,11 @@ def progress(recording: Recording) -> DataFrame:
         (F.coalesce("filter", F.lit("TAG:*")) != "TAG:*").alias("by_filter"),
     )
     begun = assigned(recording.events).select(*whose, F.lit("assign").alias("kind"), place().alias("place"))
-    rows = told.unionByName(begun, allowMissingColumns=True)
+    rows = offsets.unionByName(begun, allowMissingColumns=True)
     own = Window.partitionBy(*whose).orderBy("place.at", "place.seq")
     before = own.rowsBetween(Window.unboundedPreceding, -1)
     kind = F.col("kind")
-    seen = rows.withColumns(
+    compared = rows.withColumns(
         {
             "last": F.last(F.when(kind == "commit", F.struct("committed", "place")), ignorenulls=True).over(
                 before
@@ -248,18 +254,20 @@ def progress(recording: Recording) -> DataFrame:
             "filtered": F.coalesce(F.max("by_filter").over(before), F.lit(False)),
         }
     )
-    return seen.where("kind = 'commit'").withColumns({"scope": scope(), "gid": F.xxhash64(*SCOPE, "group")})
+    return compared.where("kind = 'commit'").withColumns(
+        {"scope": scope(), "gid": F.xxhash64(*SCOPE, "group")}
+    )
 
 
 def slices(recording: Recording) -> DataFrame:
     """Slices of time in which a queue went on for a normal group, beside the one before; `polls` counts those that were
     asked and answered between the two, where the queue stood still for too long."""
     groups = recording.settings.where("ordered is not null and not ordered").select(*SCOPE, "group")
-    given = recording.events.where(
+    first_deliveries = recording.events.where(
         """kind = 'deliver' and attempt = 1 and store_us is not null and queue is not null
         and lite_topic is null"""
     )
-    free = given.join(F.broadcast(groups), [*SCOPE, "group"], "left_semi")
+    free = first_deliveries.join(F.broadcast(groups), [*SCOPE, "group"], "left_semi")
     # Deliveries are counted by slices of time: a standstill always spans the border of two that follow each other.
     packed = free.select(
         F.xxhash64(*_QUEUE, "group").alias("way"),
@@ -271,12 +279,12 @@ def slices(recording: Recording) -> DataFrame:
         F.greatest("store_us", F.coalesce("due_us", F.lit(0))).alias("ready"),
         place().alias("place"),
     )
-    told = packed.groupBy("way", "poll", "scope", "queue", "by_broker", "slice").agg(
+    by_slice = packed.groupBy("way", "poll", "scope", "queue", "by_broker", "slice").agg(
         *earliest("begin"), *earliest("end", latest=True), F.min("ready").alias("ready")
     )
-    told = placed(told, "begin", "end")
+    by_slice = placed(by_slice, "begin", "end")
     before = F.lag("end").over(Window.partitionBy("way").orderBy("slice"))
-    paired = told.withColumn("before", before).where("before is not null")
+    paired = by_slice.withColumn("before", before).where("before is not null")
     paired = paired.withColumn("since", F.greatest("before.at", "ready"))
     polls = recording.events.where("kind = 'receive' and phase = 'ok' and invoked_us is not null").select(
         F.xxhash64(*_GROUP).alias("poll"),
@@ -285,8 +293,8 @@ def slices(recording: Recording) -> DataFrame:
         F.col("t_wall_us").alias("p_to"),
     )
     stood = paired.where(f"begin.at - since >= {STANDSTILL_US}")
-    asked = polls.join(F.broadcast(stood.select("poll", "way", "slice", "queue", "since", "begin")), "poll")
-    inside = asked.where("(p_queue is null or p_queue = queue) and p_from >= since and p_to < begin.at")
+    polled = polls.join(F.broadcast(stood.select("poll", "way", "slice", "queue", "since", "begin")), "poll")
+    inside = polled.where("(p_queue is null or p_queue = queue) and p_from >= since and p_to < begin.at")
     counted = inside.groupBy("way", "slice").agg(F.count("*").alias("polls"))
     return paired.join(F.broadcast(counted), ["way", "slice"], "left")
 

@@ -13,13 +13,13 @@ def answers(recording: Recording) -> DataFrame:
 
     Deliveries whose receive nobody recorded, and those of pull consumers, which record no receives, are not there.
     """
-    told = recording.events.where(
+    rows = recording.events.where(
         """topic is not null and group is not null and
         (kind = 'receive' and op_id is not null or kind = 'deliver' and batch is not null)"""
     )
     is_asked = F.col("kind") == "receive"
     operation = F.when(is_asked, F.col("op_id")).otherwise(F.col("batch"))
-    packed = told.select(
+    packed = rows.select(
         F.xxhash64("recorder", "boot", operation).alias("request"),
         scope(),
         is_asked.alias("is_asked"),
@@ -27,15 +27,15 @@ def answers(recording: Recording) -> DataFrame:
         place().alias("place"),
     )
     where, is_asked = F.col("where"), F.col("is_asked")
-    asked, given = F.when(is_asked, where), F.when(~is_asked, where)
+    requested, delivered = F.when(is_asked, where), F.when(~is_asked, where)
     # By topic and group, and of one answer's messages from there by their number.
-    rank = given.bitwiseAND(F.lit(~0xFFF)) + F.col("place.seq").bitwiseAND(F.lit(0xFFF))
-    seen = packed.groupBy("request").agg(
+    rank = delivered.bitwiseAND(F.lit(~0xFFF)) + F.col("place.seq").bitwiseAND(F.lit(0xFFF))
+    by_request = packed.groupBy("request").agg(
         F.max("scope").alias("scope"),
-        F.min(asked).alias("asked_least"),
-        F.max(asked).alias("asked_most"),
-        F.min(given).alias("given_least"),
-        F.max(given).alias("given_most"),
+        F.min(requested).alias("asked_least"),
+        F.max(requested).alias("asked_most"),
+        F.min(delivered).alias("given_least"),
+        F.max(delivered).alias("given_most"),
         *earliest("poll", is_asked),
         *(
             most(f"place.{field}", rank).alias(f"{name}_{field}")
@@ -43,10 +43,10 @@ def answers(recording: Recording) -> DataFrame:
             for field in ("at", "recorder", "seq")
         ),
     )
-    told = placed(seen, "poll", "least", "most")
+    answered = placed(by_request, "poll", "least", "most")
     # A message of the answer that its poll had not asked for.
     stray = F.when(F.col("given_least") != F.col("asked_most"), F.col("least")).otherwise(F.col("most"))
-    return told.withColumn("stray", stray).drop("least", "most")
+    return answered.withColumn("stray", stray).drop("least", "most")
 
 
 def handles(recording: Recording) -> DataFrame:
@@ -65,7 +65,7 @@ def handles(recording: Recording) -> DataFrame:
         (is_given & (F.coalesce("receive_attempt", F.lit("")) == "")).alias("is_alone"),
         place().alias("place"),
     )
-    seen = packed.groupBy("handle").agg(
+    by_handle = packed.groupBy("handle").agg(
         F.max("scope").alias("scope"),
         F.count_if("is_given").alias("given"),
         F.count_if("is_alone").alias("alone"),
@@ -76,7 +76,7 @@ def handles(recording: Recording) -> DataFrame:
         *earliest("first"),
         *earliest("last", latest=True),
     )
-    return placed(seen, "first", "last")
+    return placed(by_handle, "first", "last")
 
 
 ANSWERS = Frame("answers", answers, ("receive",))

@@ -22,7 +22,7 @@ def settings(events: DataFrame, *, early_ms: int | None = None, skew_us: int = 5
     `ordered` is null when two observers disagree or nobody said it: then nobody can judge the order. The members of a
     `broadcast` group share nothing.
     """
-    said = events.where("kind in ('config', 'assign') and group is not null")
+    declared = events.where("kind in ('config', 'assign') and group is not null")
     latest = {
         name: F.max_by(
             F.col("cfg").getItem(name), F.when(F.col("cfg").getItem(name).isNotNull(), F.col("t_wall_us"))
@@ -30,10 +30,10 @@ def settings(events: DataFrame, *, early_ms: int | None = None, skew_us: int = 5
         for name in ("max_attempts", "steps_ms", "order_grain", "early_ms", "late_ms")
     }
     ordered = F.col("cfg").getItem("ordered")
-    grouped = said.groupBy(*SCOPE, "group").agg(
+    grouped = declared.groupBy(*SCOPE, "group").agg(
         F.min(ordered).alias("ordered_min"),
         F.max(ordered).alias("ordered_max"),
-        F.max((F.col("kind") == "config") & (F.col("observer") == "broker")).alias("told_by_broker"),
+        F.max((F.col("kind") == "config") & (F.col("observer") == "broker")).alias("declared_by_broker"),
         F.max((F.col("kind") == "assign") & (F.expr(GRAIN) == "broadcast")).alias("broadcast"),
         *(column.alias(name) for name, column in latest.items()),
     )
@@ -46,7 +46,7 @@ def settings(events: DataFrame, *, early_ms: int | None = None, skew_us: int = 5
         F.col("max_attempts").try_cast("int").alias("max_attempts"),
         F.split("steps_ms", ",").try_cast("array<bigint>").alias("steps_ms"),
         F.coalesce(F.col("order_grain") == "queue", F.lit(False)).alias("locks_queue"),
-        "told_by_broker",
+        "declared_by_broker",
         "broadcast",
         ((early if early_ms is None else F.lit(early_ms)) * 1000).cast("bigint").alias("early_us"),
         (F.coalesce(F.col("late_ms").try_cast("bigint"), F.lit(LATE_MS)) * 1000).alias("late_us"),

@@ -62,14 +62,14 @@ class Draft:
     def table(self) -> Columns:
         """All rows so far."""
         total = sum(count for count, _ in self._parts)
-        made = {name: np.full(total, NONE, np.int64) for name in FIELDS}
+        table = {name: np.full(total, NONE, np.int64) for name in FIELDS}
         start = 0
         for count, columns in self._parts:
             for name, values in columns.items():
                 code = _CODES[name][values] if isinstance(values, str) else values
-                made[name][start : start + count] = code
+                table[name][start : start + count] = code
             start += count
-        return made
+        return table
 
 
 def cells(*parts: Cells, **more: Ints | int | str) -> dict[str, Ints | int | str]:

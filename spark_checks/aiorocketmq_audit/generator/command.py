@@ -45,9 +45,8 @@ def _write(folder: str, events: int, seed: int, shape: Sequence[str], plants: Se
         raise WrongUse(
             f"--generate needs {missing.name}: run pip install 'aiorocketmq[generator]'."
         ) from missing
-    made = generate(folder, events=events, seed=seed, shape=Shape.parse(shape), plants=chosen(plants))
-    print(
-        f"{made.events:,} events about {made.messages:,} messages in {made.files} file(s): {folder} (seed {seed})"
-    )
-    if made.planted:
-        print(f"{len(made.planted):,} findings planted: {folder}/{LIST}")
+    generated = generate(folder, events=events, seed=seed, shape=Shape.parse(shape), plants=chosen(plants))
+    size = f"{generated.events:,} events about {generated.messages:,} messages"
+    print(f"{size} in {generated.files} file(s): {folder} (seed {seed})")
+    if generated.planted:
+        print(f"{len(generated.planted):,} findings planted: {folder}/{LIST}")

@@ -94,15 +94,15 @@ class ObserverFiles:
         keys, numbers = np.r_[self._open[0], key[called]], np.r_[self._open[1], seq[called]]
         order = np.argsort(keys, kind="stable")
         keys, numbers = keys[order], numbers[order]
-        found = np.full(len(seq), NONE, np.int64)
+        call_rows = np.full(len(seq), NONE, np.int64)
         if len(keys):
             place = np.minimum(np.searchsorted(keys, key[answered]), len(keys) - 1)
             is_there = keys[place] == key[answered]
-            found[answered] = np.where(is_there, numbers[place], NONE)
+            call_rows[answered] = np.where(is_there, numbers[place], NONE)
             still = np.ones(len(keys), bool)
             still[place[is_there]] = False
             self._open = (keys[still], numbers[still])
-        return found
+        return call_rows
 
     def _table(self, rows: Columns, seq: Ints, strays: int) -> pa.Table:
         count, recorder = len(seq), rows["recorder"]

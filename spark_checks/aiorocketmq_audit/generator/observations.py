@@ -109,19 +109,19 @@ def clients(block: Block, settled: Settled, names: Names, chance: np.random.Gene
     _sends(draft, block, names, chance)
     _receives(draft, block, chance)
     recorder, outcome, number = attempts["client"], attempts["outcome"], attempts["delivery"]
-    seen, asked = answers["seen"][attempts["answer"]], answers["asked"][attempts["answer"]]
+    received_at, polled_at = answers["seen"][attempts["answer"]], answers["asked"][attempts["answer"]]
     who: Cells = {"recorder": recorder, "role": "push"}
     came = outcome != UNSEEN
-    given = cells(_delivered(block, names), who, server_deliver_us=settled.begin)
-    draft.some(came, given, at=seen, invoked=asked)
+    delivery = cells(_delivered(block, names), who, server_deliver_us=settled.begin)
+    draft.some(came, delivery, at=received_at, invoked=polled_at)
     about = cells(_of(block), who, attempt=attempts["attempt"], delivery=number)
-    draft.some(came, about, kind="handle.start", at=seen + 100)
+    draft.some(came, about, kind="handle.start", at=received_at + 100)
     ended = came & ~np.isin(outcome, (EXPIRED, CRASHED))
     has_failed = np.isin(outcome, (NACK, BURIED, FORWARDED)).astype(np.int64)
     draft.some(ended, about, kind="handle.end", at=settled.call - 100, result=has_failed)
     _settled_by_clients(draft, block, settled, cells(about, handle=number))
     born: Cells = {name: about[name] for name in ("recorder", "client_id", "group", "role")}
-    draft.some(outcome == CRASHED, born, kind="client.start", at=asked - 1_000)
+    draft.some(outcome == CRASHED, born, kind="client.start", at=polled_at - 1_000)
     _struck(draft, block, settled, recorder)
     return draft.table()
 
@@ -145,12 +145,12 @@ def _sends(draft: Draft, block: Block, names: Names, chance: np.random.Generator
 
 def _receives(draft: Draft, block: Block, chance: np.random.Generator) -> None:
     answers = block.answers
-    seen, asked, unseen = answers["seen"], answers["asked"], answers["unseen"] == 1
+    received_at, polled_at, unseen = answers["seen"], answers["asked"], answers["unseen"] == 1
     poll = cells(_polled(block), recorder=answers["client"], role="push")
-    draft.add(len(seen), poll, phase="invoke", at=asked, rank=NONE)
-    draft.some(~unseen, poll, phase="ok", at=seen, invoked=asked, code=_OK)
-    cut = seen + chance.integers(1_000, 500_000, len(seen))
-    draft.some(unseen, poll, phase="info", at=cut, invoked=asked, rank=NONE)
+    draft.add(len(received_at), poll, phase="invoke", at=polled_at, rank=NONE)
+    draft.some(~unseen, poll, phase="ok", at=received_at, invoked=polled_at, code=_OK)
+    cut = received_at + chance.integers(1_000, 500_000, len(received_at))
+    draft.some(unseen, poll, phase="info", at=cut, invoked=polled_at, rank=NONE)
 
 
 def _settled_by_clients(draft: Draft, block: Block, settled: Settled, about: Cells) -> None:

@@ -25,7 +25,7 @@ LIST = "_planted.json"
 _SECOND = 1_000_000
 
 
-def chosen(wanted: Sequence[str]) -> dict[str, int]:
+def chosen(texts: Sequence[str]) -> dict[str, int]:
     """How often each kind is planted, from `KIND[:COUNT]` texts.
 
     A kind may be the first part of names, or `all`: these leave out kinds that would exempt others (`Kind.alone`).
@@ -33,13 +33,13 @@ def chosen(wanted: Sequence[str]) -> dict[str, int]:
     Raises WrongUse for a kind that does not exist, or a count that is none.
     """
     counts: dict[str, int] = {}
-    for text in wanted:
+    for text in texts:
         name, colon, number = text.partition(":")
-        parts = [known for known, kind in KINDS.items() if not kind.alone]
-        matches = [known for known in parts if name in ("all", known.partition(".")[0])]
+        parts = [kind_name for kind_name, kind in KINDS.items() if not kind.alone]
+        matches = [kind_name for kind_name in parts if name in ("all", kind_name.partition(".")[0])]
         matches = [name] if name in KINDS else matches
         if not matches:
-            families = ", ".join(dict.fromkeys(known.partition(".")[0] for known in KINDS))
+            families = ", ".join(dict.fromkeys(kind_name.partition(".")[0] for kind_name in KINDS))
             near = ", ".join(get_close_matches(name, KINDS)) or f"one of {families}"
             raise WrongUse(f"nothing of the kind {name!r} can be planted: use all, or {near}.")
         if colon and not (number.isdecimal() and int(number) > 0):
@@ -66,10 +66,12 @@ def plant(
     rows: dict[str, list[Row]] = {"broker": [], "client": []}
     for number, name in enumerate(name for name, count in kinds.items() for _ in range(count)):
         start_us = int(chance.integers(*span_us))
-        played, found = rows_of(name, number=number, start_us=start_us, shape=shape)
-        planted += found
+        played, expected = rows_of(name, number=number, start_us=start_us, shape=shape)
+        planted += expected
         rows[KINDS[name].observer] += played
-    written = sum(_write(folder, run, observer, told, span_us) for observer, told in rows.items() if told)
+    written = sum(
+        _write(folder, run, observer, events, span_us) for observer, events in rows.items() if events
+    )
     (folder / LIST).write_text(
         json.dumps([asdict(each) for each in planted], indent=1) + "\n", encoding="utf-8"
     )

@@ -65,11 +65,11 @@ def generate(
     if not is_empty:
         raise WrongUse(f"{path} is not empty: give a new folder, so that two recordings do not become one.")
     making = _Generating(path, events, seed, chosen)
-    made = making.run()
+    generated = making.run()
     if not plants:
-        return made
+        return generated
     planted, rows = plant(path, plants, chosen, f"generated-{seed}", making.span_us, seed)
-    return Generated(made.events + rows, len(list(path.glob("*.parquet"))), made.messages, planted)
+    return Generated(generated.events + rows, len(list(path.glob("*.parquet"))), generated.messages, planted)
 
 
 class _Generating:

@@ -153,12 +153,12 @@ def _offsets(world: World, place: Ints, is_stored: Bools) -> Ints:
 def _attempts(world: World, messages: Columns, group: int) -> Columns:
     shape, chance = world.shape, world.chance
     ordered = group >= shape.groups
-    wanted = messages["outcome"] <= UNCONFIRMED
+    is_selected = messages["outcome"] <= UNCONFIRMED
     if ordered:
-        wanted = wanted & (messages["topic"] == SHIPMENTS)
+        is_selected = is_selected & (messages["topic"] == SHIPMENTS)
     if group == PICKY and not ordered:
-        wanted = wanted & (messages["tag"] < len(PICKED))
-    mine = np.flatnonzero(wanted)
+        is_selected = is_selected & (messages["tag"] < len(PICKED))
+    mine = np.flatnonzero(is_selected)
     dead = (chance.random(len(messages["store"])) < shape.dead)[mine]
     drawn = histories(
         chance,
@@ -239,14 +239,14 @@ def _answers(world: World, messages: Columns, attempts: Columns) -> Columns:
     count = len(unique)
     at = attempts["tick"][first] * TICK_US
     # A consumer asks again as soon as it was answered, and an empty answer comes after 15 seconds at the latest.
-    asked = at - world.chance.integers(2_000, 400_000, count)
+    polled_at = at - world.chance.integers(2_000, 400_000, count)
     same = np.r_[False, (unique[1:] >> 40) == (unique[:-1] >> 40)] & (unique >= 0)
     before = np.r_[0, at[:-1]] + 2_000
-    asked = np.where(same, np.maximum(before, at - 15_000_000), asked)
+    polled_at = np.where(same, np.maximum(before, at - 15_000_000), polled_at)
     answers = {
         "number": world.answers + np.arange(count),
         "at": at,
-        "asked": asked,
+        "asked": polled_at,
         "seen": at + world.chance.integers(300, 1_900, count),
         "client": attempts["client"][first],
         "stray": attempts["stray"][first],

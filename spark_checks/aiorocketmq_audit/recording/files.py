@@ -44,11 +44,11 @@ def find(paths: tuple[str, ...]) -> RecordingFiles:
     readable: list[str] = []
     unfinished: list[str] = []
     size = 0
-    for given in paths:
-        if "://" in given and not given.startswith("file://"):
-            readable.append(given)
+    for path in paths:
+        if "://" in path and not path.startswith("file://"):
+            readable.append(path)
             continue
-        for file in _below(Path(given.removeprefix("file://"))):
+        for file in _below(Path(path.removeprefix("file://"))):
             if file.suffix == ".open" or not _is_finished(file):
                 unfinished.append(str(file))
             else:
@@ -68,7 +68,7 @@ def _below(path: Path) -> list[Path]:
         return [path]
     if not os.path.isdir(path):
         raise WrongUse(f"{path} does not exist, or is hidden: give the folder or file of a recording.")
-    found: list[Path] = []
+    files: list[Path] = []
     folders = set[str]()
     # Folders that cannot be read would be left out without a word.
     for folder, below, names in os.walk(path, onerror=_refuse, followlinks=True):
@@ -79,12 +79,12 @@ def _below(path: Path) -> list[Path]:
             for name in below
             if not _is_hidden(name) and os.path.realpath(os.path.join(folder, name)) not in folders
         ]
-        found += [
+        files += [
             Path(folder, name)
             for name in names
             if name.endswith((".parquet", ".parquet.open")) and not _is_hidden(name)
         ]
-    return sorted(found)
+    return sorted(files)
 
 
 def _is_hidden(name: str) -> bool:

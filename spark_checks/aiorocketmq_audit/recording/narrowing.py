@@ -19,7 +19,7 @@ AWAY = "away"
 """The `result` of such a poll, whatever group's it was."""
 
 
-def told_away() -> Column:
+def away_polls() -> Column:
     """Polls that told so."""
     return (F.col("kind") == "receive") & F.col("result").eqNullSafe(AWAY)
 
@@ -43,7 +43,7 @@ class Narrowing:
 
     def events(self, events: DataFrame) -> DataFrame:
         """The events to judge."""
-        chosen, away = events, told_away()
+        chosen, away = events, away_polls()
         if self.groups:
             chosen = chosen.where(F.col("group").isNull() | F.col("group").isin(*self.groups) | away)
         if self.from_us is not None:

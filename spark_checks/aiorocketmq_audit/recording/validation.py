@@ -101,9 +101,11 @@ def _lacking(file: str, types: Mapping[str, str]) -> frozenset[str]:
         if name not in types:
             raise NotARecording(f"{file} has no column {name}: it is not part of a recording {_PAGE}.")
     for name, declared in COLUMNS.items():
-        wanted, found = declared.simpleString(), types.get(name)
-        if found not in (None, wanted, *_WIDENED.get(wanted, ())):
-            raise NotARecording(f"{file}: column {name} has the type {found}, it must be {wanted} {_PAGE}.")
+        declared_type, type_name = declared.simpleString(), types.get(name)
+        if type_name not in (None, declared_type, *_WIDENED.get(declared_type, ())):
+            raise NotARecording(
+                f"{file}: column {name} has the type {type_name}, it must be {declared_type} {_PAGE}."
+            )
     return ESSENTIAL.difference(types)
 
 

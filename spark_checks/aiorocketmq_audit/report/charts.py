@@ -66,20 +66,20 @@ def message_order(rows: Sequence[Mapping[str, Any]]) -> Drawing:
     shapes = legend(LEFT, 20, [("accent", "first delivery (hollow: redelivery)"), ("bad", "finding")])
     for place in sorted({0, len(offsets) // 2, len(offsets) - 1} & set(range(len(offsets)))):
         shapes += _level(floor - place * rise, str(offsets[place]))
-    points, known, dots = [], set[object](), []
+    points, offsets_drawn, dots = [], set[object](), []
     for index, row in enumerate(rows):
         x, y = LEFT + slot * (index + 0.5), floor - offsets.index(row["offset"]) * rise
         rule = row["finding"]
-        look = "bad" if rule else "accent hollow" if row["message_id"] in known else "accent"
-        known.add(row["message_id"])
+        look = "bad" if rule else "accent hollow" if row["message_id"] in offsets_drawn else "accent"
+        offsets_drawn.add(row["message_id"])
         tip = f"offset {row['offset']}, attempt {row['attempt']}, {row['message_id']} to {row['client_id']} {rule}"
         dots.append(dot(look, x, y, max(2.5, min(6.0, slot * 0.4)) * (1.4 if rule else 1), tip))
         points.append(f"{x:.1f},{y:.1f}")
     shapes += [Shape("polyline", "path accent", {"points": " ".join(points)}), *dots]
     shapes.append(text((LEFT + WIDTH) / 2, floor + 32, "deliveries in the order observed →", "middle soft"))
     shapes.append(text(LEFT - 8, TOP - 12, "offset", "end soft"))
-    said = f"{len(rows)} deliveries of {len(offsets)} messages."
-    return Drawing("Order of a message group", said, WIDTH, floor + 40, shapes)
+    description = f"{len(rows)} deliveries of {len(offsets)} messages."
+    return Drawing("Order of a message group", description, WIDTH, floor + 40, shapes)
 
 
 def bars(

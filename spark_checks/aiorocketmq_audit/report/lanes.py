@@ -54,8 +54,8 @@ def lanes(events: Sequence[Event]) -> Drawing:
         look = "small bad end" if begin > width - 2 * RIGHT else "small bad"
         shapes += [text(begin, at + 23, row["finding"], look)] if row["finding"] else []
     attempts = max((row["attempt"] or 0 for row in rows), default=0)
-    said = f"{len(ends)} deliveries, {attempts} attempt(s), {len(y)} client(s)."
-    return Drawing("History of one message", said, width, bottom + 36, shapes)
+    description = f"{len(ends)} deliveries, {attempts} attempt(s), {len(y)} client(s)."
+    return Drawing("History of one message", description, width, bottom + 36, shapes)
 
 
 def _client(row: Event) -> str:

@@ -39,7 +39,7 @@ COLUMNS = (
     "finding",
 )
 """Of a table of events."""
-Told = Sequence[tuple["Subject", Sequence[Event]]]
+SubjectEvents = Sequence[tuple["Subject", Sequence[Event]]]
 """Subjects with the events of their account; what was found stands in an event as `finding`."""
 
 
@@ -59,18 +59,18 @@ def files(audit: Audit, document: Mapping[str, Any]) -> dict[str, str]:
     """Return texts by file name: `summary.json`, which is `document`, `report.html`, and drawings `plots/NAME.svg`."""
     rules = _rules(document)
     events = [{**row, "finding": ", ".join(rules[row["recorder"], row["seq"]])} for row in audit.events]
-    told = [(of, [row for row in events if _is_about(of, row)]) for of in audit.subjects]
-    histories = dict(_histories(told))
+    subjects = [(of, [row for row in events if _is_about(of, row)]) for of in audit.subjects]
+    histories = dict(_histories(subjects))
     figures = {
         "histories": list(histories.values()),
-        "orders": list(_orders(told))[:MOST_ORDERS],
+        "orders": list(_orders(subjects))[:MOST_ORDERS],
         "ladders": list(_ladders(audit)),
         "times": list(_times(document)),
     }
 
-    def history(found: Mapping[str, Any]) -> str | None:
-        account = tuple(found[name] for name in SUBJECT[:-1])
-        places = ((*account, found[name]) for name in ("message_id", "other_message_id"))
+    def history(finding: Mapping[str, Any]) -> str | None:
+        account = tuple(finding[name] for name in SUBJECT[:-1])
+        places = ((*account, finding[name]) for name in ("message_id", "other_message_id"))
         return next((histories[place].name for place in places if place in histories), None)
 
     context = {"audit": document, "words": words, "history": history, "most": MOST_ROWS}
@@ -84,7 +84,7 @@ def files(audit: Audit, document: Mapping[str, Any]) -> dict[str, str]:
 @cache
 def templates() -> Environment:
     """Return the templates: all values are escaped for HTML, and what was recorded is written by `plain`."""
-    made = Environment(
+    environment = Environment(
         loader=PackageLoader("aiorocketmq_audit.report"),
         autoescape=True,
         undefined=StrictUndefined,
@@ -93,17 +93,17 @@ def templates() -> Environment:
         # What is HTML already is of a type of its own.
         finalize=lambda value: "" if value is None else plain(value) if type(value) is str else value,
     )
-    made.filters |= {"n": "{:,}".format, "duration": duration, "instant": instant}
-    return made
+    environment.filters |= {"n": "{:,}".format, "duration": duration, "instant": instant}
+    return environment
 
 
 def _rules(document: Mapping[str, Any]) -> dict[tuple[str, int], dict[str, None]]:
     """The rules that were broken, by recorder and number of the event."""
     rules: dict[tuple[str, int], dict[str, None]] = defaultdict(dict)
-    for found in (sample for check in document["checks"] for sample in check["samples"]):
+    for finding in (sample for check in document["checks"] for sample in check["samples"]):
         # Without a second event, what should have followed the first one never came.
-        which = "first" if found["second_seq"] is None else "second"
-        rules[found[f"{which}_recorder"], found[f"{which}_seq"]][found["invariant"]] = None
+        which = "first" if finding["second_seq"] is None else "second"
+        rules[finding[f"{which}_recorder"], finding[f"{which}_seq"]][finding["invariant"]] = None
     return rules
 
 
@@ -113,21 +113,23 @@ def _is_about(subject: Subject, row: Event) -> bool:
     return is_same and row["group"] in (None, subject.group)
 
 
-def _histories(told: Told) -> Iterable[tuple[tuple[Any, ...], Figure]]:
+def _histories(subjects: SubjectEvents) -> Iterable[tuple[tuple[Any, ...], Figure]]:
     """All that was recorded of each subject, by SUBJECT."""
-    for number, (subject, events) in enumerate(told, start=1):
+    for number, (subject, events) in enumerate(subjects, start=1):
         rows = [row for row in events if row["message_id"] == subject.message_id]
         if subject.message_id and rows:
             drawing = lanes(rows) if any(row["kind"] == "deliver" for row in rows) else None
-            found = dict.fromkeys(row["finding"] for row in rows if row["finding"])
+            findings = dict.fromkeys(row["finding"] for row in rows if row["finding"])
             place = tuple(getattr(subject, name) for name in SUBJECT)
-            where = ", ".join((_where(subject), *found))
+            where = ", ".join((_where(subject), *findings))
             yield place, Figure(f"message-{number}", subject.message_id, where, *_table(rows), drawing)
 
 
-def _orders(told: Told) -> Iterable[Figure]:
+def _orders(subjects: SubjectEvents) -> Iterable[Figure]:
     """Message groups of which more than one message was delivered."""
-    groups = {(of.observer, of.topic, of.group, of.message_group): (of, rows) for of, rows in reversed(told)}
+    groups = {
+        (of.observer, of.topic, of.group, of.message_group): (of, rows) for of, rows in reversed(subjects)
+    }
     for number, (subject, events) in enumerate(reversed(groups.values()), start=1):
         rows = [row for row in events if row["kind"] == "deliver" and row["offset"] is not None]
         rows = [row for row in rows if row["message_group"] == subject.message_group]

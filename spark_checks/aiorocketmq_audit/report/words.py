@@ -47,11 +47,11 @@ def sentence(finding: Mapping[str, Any]) -> str:
     """Return one finding in words."""
     form = SENTENCES.get(finding["invariant"], "{message_id} of group {group} breaks {invariant}")
     form = SENTENCES.get(f"{finding['check']} {finding['invariant']}", form)
-    said = form.format_map({name: "(unknown)" if value is None else value for name, value in finding.items()})
+    text = form.format_map({name: "(unknown)" if value is None else value for name, value in finding.items()})
     margin = finding["margin_ms"]
     by = "" if margin is None else f" (by {duration(margin / 1000)})"
     doubt = "" if finding["verdict"] == "broken" else "; possible, not certain"
-    return f"{said}{by}, observed by the {finding['observer']}{doubt}."
+    return f"{text}{by}, observed by the {finding['observer']}{doubt}."
 
 
 def headline(document: Mapping[str, Any]) -> str:
@@ -60,12 +60,12 @@ def headline(document: Mapping[str, Any]) -> str:
     required = document["required"]
     others = [name for name in silent if name not in required]
     judged = sum(check["name"] not in silent for check in checks)
-    found = [
+    counts = [
         f"{total:,} {verdict} in {sum(bool(check[verdict]) for check in checks)} of {len(checks)} checks"
         for verdict in ("broken", "possible")
         if (total := sum(check[verdict] for check in checks))
     ]
-    parts = found or ([f"nothing broken in {judged} of {len(checks)} checks"] if judged else [])
+    parts = counts or ([f"nothing broken in {judged} of {len(checks)} checks"] if judged else [])
     if required:
         parts.append(f"nothing to judge, though required: {', '.join(required)}")
     if others:
@@ -82,17 +82,19 @@ def reasons(check: Mapping[str, Any], document: Mapping[str, Any]) -> list[str]:
 def recording(document: Mapping[str, Any]) -> list[str]:
     """Return what is known about the recording as a whole, and what became of its sends (INV-CONSERVE)."""
     about, deliveries = document["recording"], document["deliveries"]
-    said = [*about["missing"], *about["clocks"]] or ["The recording is whole and its clocks agree."]
+    sentences = [*about["missing"], *about["clocks"]] or ["The recording is whole and its clocks agree."]
     if about["duplicated_rows"]:
-        said.append("Some rows occur twice; each was counted once.")
+        sentences.append("Some rows occur twice; each was counted once.")
     if open_calls := about["unfinished_operations"]:
-        said.append(f"{open_calls:,} call(s) were never answered; they may or may not have had an effect.")
+        sentences.append(
+            f"{open_calls:,} call(s) were never answered; they may or may not have had an effect."
+        )
     if sends := about["operations"].get("send"):
         ended = f"{sends['ok']:,} ok, {sends['fail']:,} rejected, {sends['info']:,} of unknown outcome"
         came = f"{deliveries['confirmed']:,} ok, {deliveries['recovered']:,} recovered"
         came = f"; delivered of them: {came}" if deliveries["traced"] else ""
-        said.append(f"{sends['attempted']:,} sends by all observers: {ended}{came}.")
-    return said
+        sentences.append(f"{sends['attempted']:,} sends by all observers: {ended}{came}.")
+    return sentences
 
 
 def ran(spark: Mapping[str, Any] | None) -> str:

@@ -65,12 +65,12 @@ RULES: Mapping[str, tuple[Rule, ...]] = MappingProxyType(
 
 def explain(name: str) -> str:
     """The rules of an invariant or of a check, with their conditions. Raises KeyError for a name that is neither."""
-    found = [
-        f"{rule.told()}\n  frame: {frame}"
+    explanations = [
+        f"{rule.description()}\n  frame: {frame}"
         for frame, rules in RULES.items()
         for rule in rules
         if name in (rule.invariant, rule.check)
     ]
-    if not found:
+    if not explanations:
         raise KeyError(name)
-    return "\n\n".join(found)
+    return "\n\n".join(explanations)

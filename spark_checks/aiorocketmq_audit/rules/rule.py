@@ -80,7 +80,7 @@ class Rule:
             cast({"null" if self.confirmed is None else repr(self.confirmed)} as string) as confirmed,
             cast(array({exemptions}) as array<string>) as exemptions, {facts}) end"""
 
-    def told(self) -> str:
+    def description(self) -> str:
         """The rule in words and conditions, for people."""
         names = ("judged", "violated", "certain", "margin", "first", "second")
         lines = [f"{self.invariant}, check {self.check}"]

@@ -72,7 +72,7 @@ class Running:
             yield
         self._steps.append((name, time.monotonic() - began, work))
 
-    def told(self) -> SparkRun:
+    def result(self) -> SparkRun:
         """Return what ran so far; the session must still run."""
         stages = tuple(Stage(name, seconds, self._counts(work)[0]) for name, seconds, work in self._steps)
         return SparkRun(
@@ -94,17 +94,17 @@ class Running:
             for stage in {stage for job in jobs for stage in job.stageIds}:
                 if info := tracker.getStageInfo(stage):
                     work.tasks[stage] = (info.numCompletedTasks, info.numTasks)
-        return sum(done for done, _ in work.tasks.values()), sum(known for _, known in work.tasks.values())
+        return sum(done for done, _ in work.tasks.values()), sum(total for _, total in work.tasks.values())
 
     def _shuffle_bytes(self, stages: set[int]) -> int | None:
         context = None if is_remote() else self._spark.sparkContext
         if context is None or context.uiWebUrl is None:
             return None
         try:
-            known = _rest(f"{context.uiWebUrl}/api/v1/applications/{context.applicationId}/stages")
+            stage_data = _rest(f"{context.uiWebUrl}/api/v1/applications/{context.applicationId}/stages")
         except (OSError, ValueError):
             return None
-        return sum(each["shuffleWriteBytes"] for each in known if each["stageId"] in stages)
+        return sum(each["shuffleWriteBytes"] for each in stage_data if each["stageId"] in stages)
 
 
 @contextmanager

@@ -38,5 +38,5 @@ def _draw(name: str, tasks: Callable[[], tuple[int, int]], ended: Event) -> None
     with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
         shown = bar.add_task(name, total=None)
         while not ended.wait(EVERY):
-            done, known = tasks()
-            bar.update(shown, completed=done, total=known or None)
+            done, total = tasks()
+            bar.update(shown, completed=done, total=total or None)

@@ -82,11 +82,11 @@ class Batches:
         """Work on these files; repeated after a crash, replace what the first attempt has written."""
         names, before = self._names(), read_state(self.out, batch - 1)
         # Files that were taken away are not among them.
-        found = files.find(tuple(paths)) if paths else files.RecordingFiles((), (), 0)
+        recording_files = files.find(tuple(paths)) if paths else files.RecordingFiles((), (), 0)
         read = sorted({*before.names, *map(name_of, paths)})
         state = replace(before, folders=self.state.folders, batch=self._cleared(batch), names=read)
-        with self._carried(before, found.size) as carried:
-            state, new = self._arrived(state, carried, found)
+        with self._carried(before, recording_files.size) as carried:
+            state, new = self._arrived(state, carried, recording_files)
             events = carried.unionByName(new)
             flaws = {*state.flaws, *gates.repeated_operations(events, counts_of(state))}
             mark = watermark(state, names, self.limits.lateness_us)
@@ -112,8 +112,8 @@ class Batches:
     def _names(self) -> set[str]:
         """`name_of` the files in folders of this machine, finished or not."""
         folders = (Path(folder) for folder in self.state.folders if "://" not in folder)
-        found = (file.name for folder in folders for file in folder.rglob("*.parquet*"))
-        return {name_of(name) for name in found if not name.startswith(("_", "."))}
+        names = (file.name for folder in folders for file in folder.rglob("*.parquet*"))
+        return {name_of(name) for name in names if not name.startswith(("_", "."))}
 
     def _cleared(self, batch: int) -> int:
         """Remove what an earlier attempt has written."""
@@ -128,32 +128,32 @@ class Batches:
             with planned_for(self.spark, more):
                 yield reading.empty(self.spark, RECORDING)
             return
-        found = files.find((f"{self.out}/following/carried/batch={state.batch}",))
-        with planned_for(self.spark, found.size + more):
-            yield self._rows(found)[0]
+        recording_files = files.find((f"{self.out}/following/carried/batch={state.batch}",))
+        with planned_for(self.spark, recording_files.size + more):
+            yield self._rows(recording_files)[0]
 
-    def _rows(self, found: files.RecordingFiles) -> tuple[DataFrame, tuple[str, ...]]:
-        events, lacking = reading.read(self.spark, found)
+    def _rows(self, recording_files: files.RecordingFiles) -> tuple[DataFrame, tuple[str, ...]]:
+        events, lacking = reading.read(self.spark, recording_files)
         # Many small questions follow: reading the files again for each would take longer than answering it.
-        return worked_out(events.coalesce(1)) if 0 < found.size <= TINY else events, lacking
+        return worked_out(events.coalesce(1)) if 0 < recording_files.size <= TINY else events, lacking
 
     def _arrived(
-        self, state: State, carried: DataFrame, found: files.RecordingFiles
+        self, state: State, carried: DataFrame, recording_files: files.RecordingFiles
     ) -> tuple[State, DataFrame]:
         """Read new files, and add up the numbers of their rows; leave out rows that were read before."""
-        new, lacking = self._rows(found)
-        flaws = {*state.flaws, *gates.flaws_of_files(found.unfinished, lacking)}
+        new, lacking = self._rows(recording_files)
+        flaws = {*state.flaws, *gates.flaws_of_files(recording_files.unfinished, lacking)}
         rows = gates.counts(new)
         runs = _runs(new, rows, state)
         after = replace(state, spans=with_runs(state.spans, (run[:4] for run in runs)))
         if sum(after.rows.values()) < sum(state.rows.values()) + sum(row.n for row in rows):
             flaws.update(gates.distinct_rows(carried.unionByName(new), sorted(after.spans))[1])
-            known = (
+            read_before = (
                 (F.col("recorder") == name) & F.col("seq").between(first, last)
                 for name, of in state.spans.items()
                 for first, last, _ in of
             )
-            new = new.where(~reduce(or_, known, F.lit(False))).dropDuplicates(["recorder", "seq"])
+            new = new.where(~reduce(or_, read_before, F.lit(False))).dropDuplicates(["recorder", "seq"])
             rows = gates.counts(new)
             runs = _runs(new, rows, state)
         counted = [row.asDict() for row in gates.merged_counts([*counts_of(state), *rows])]
@@ -169,12 +169,12 @@ class Batches:
             narrowing, passed_us = Narrowing(to_us=mark), mark - self.limits.horizon_us
             events = events.where(f"kind <> 'drain.ok' or t_wall_us <= {passed_us}")
         recording = replace(recording_of(events, gate, narrowing), passed_us=passed_us)
-        found = judge(recording, gate, self.checks, Running(self.spark).stage).findings
-        if found is None:
+        findings = judge(recording, gate, self.checks, Running(self.spark).stage).findings
+        if findings is None:
             return state, events.where("false")
         event = known_by()
         key = F.xxhash64("check", "invariant", "gid", event["recorder"], event["seq"])
-        ready = found.where(self._is_ready(state, at_end=at_end)).withColumn("key", key)
+        ready = findings.where(self._is_ready(state, at_end=at_end)).withColumn("key", key)
         reported = events.where("kind = 'reported'").select(F.col("offset").alias("key"))
         new = worked_out(ready.join(reported, "key", "left_anti"))
         standing, sums = Counter[str](), Counter(state.findings)

@@ -147,20 +147,20 @@ def _run(batches: Batches, options: Options, stop: threading.Event) -> bool:
     )
     last_data = time.monotonic()
     while True:
-        known = batches.state
+        previous = batches.state
         # All that is there now, in one batch. A query of its own for each look costs some milliseconds.
         try:
             writer.trigger(availableNow=True).start().awaitTermination()
         except PySparkException as error:
             raise failures[0] if failures else unreadable(error) from error
-        if batches.state is not known:
+        if batches.state is not previous:
             last_data = time.monotonic()
             _summarized(batches, at_end=False)
         if options.until_complete and batches.state.is_complete and not batches.unread():
             return True
         if options.until_idle is not None and time.monotonic() - last_data > options.until_idle:
             return True
-        if stop.wait(options.every if batches.state is known else 0):
+        if stop.wait(options.every if batches.state is previous else 0):
             return False
 
 
@@ -170,24 +170,24 @@ def _path(file: str) -> str:
 
 def _summarized(batches: Batches, *, at_end: bool) -> dict[str, Any]:
     """Write `following.json`. Invalid as soon as something was broken; valid only when followed to the end."""
-    state, gate, found = batches.state, gate_of(batches.state), Counter[str]()
+    state, gate, counts = batches.state, gate_of(batches.state), Counter[str]()
     unread = len(batches.unread()) if at_end else 0
     for key, n in state.findings.items():
-        found[key.split("\t")[2]] += n
+        counts[key.split("\t")[2]] += n
     deliveries = gate.kinds.get("deliver", 0)
     doubts = {
         "the recording was not followed to its end.": not at_end,
         f"{unread} recorder(s) have finished no file.": unread,
         **dict.fromkeys((*(gate.missing if at_end else ()), *gate.clocks), True),
-        f"{found[POSSIBLE]} finding(s) are possible but not proven.": found[POSSIBLE],
+        f"{counts[POSSIBLE]} finding(s) are possible but not proven.": counts[POSSIBLE],
         f"{state.late_rows} row(s) came when their time had been judged.": state.late_rows,
         f"{state.forgotten} message(s) were dropped before they had come to their end.": state.forgotten,
         "nothing to judge: the recording holds no deliveries.": not deliveries,
     }
     reasons = [sentence for sentence, holds in doubts.items() if holds]
     verdict = Verdict.UNKNOWN if reasons else Verdict.VALID
-    if found[BROKEN]:
-        verdict, reasons = Verdict.INVALID, [f"{found[BROKEN]} broken promise(s)."]
+    if counts[BROKEN]:
+        verdict, reasons = Verdict.INVALID, [f"{counts[BROKEN]} broken promise(s)."]
     fields = ("check", "invariant", "verdict", "exemption", "count")
     document = {
         "schema": SCHEMA,

@@ -99,10 +99,10 @@ def _open(keyed: DataFrame, old: DataFrame, settings: DataFrame, kept_us: int) -
         .join(highest, "way", "left")
         .where("not coalesce(offset <= highest, false)")
     )
-    told = keyed.where(
+    rows = keyed.where(
         f"message_id is not null and `group` is not null and (kind = 'deliver' or {_IS_SETTLED})"
     )
-    got = told.groupBy("key", F.expr(_CODES[3])).agg(
+    got = rows.groupBy("key", F.expr(_CODES[3])).agg(
         F.expr("max(if(kind = 'deliver', t_wall_us, null)) as given"),
         F.expr(f"max(if({_IS_SETTLED}, t_wall_us, 0)) as settled"),
     )
@@ -121,8 +121,8 @@ def _places(old: DataFrame, any_us: int) -> DataFrame:
         *("key", "offset", "t_wall_us"),
     )
     borders = "array(min_by(key, offset), max_by(key, offset), max_by(key, t_wall_us)) as borders"
-    seen = read.groupBy("way", "lane").agg(F.expr(borders), F.max("t_wall_us").alias("last"))
-    return seen.where(f"lane is null or last >= {any_us}").select(F.explode("borders").alias("key"))
+    by_way = read.groupBy("way", "lane").agg(F.expr(borders), F.max("t_wall_us").alias("last"))
+    return by_way.where(f"lane is null or last >= {any_us}").select(F.explode("borders").alias("key"))
 
 
 def _alone(old: DataFrame) -> DataFrame:
@@ -130,6 +130,6 @@ def _alone(old: DataFrame) -> DataFrame:
     rank = "if(kind = 'receive', -t_wall_us, t_wall_us * 1024 + (seq & 1023))"
     member = f"if({_IS_LOCK}, xxhash64(recorder, client_id, epoch), null)"
     whose = f"xxhash64(kind, phase, {_ACCOUNT}, topic, `group`, broker, queue, {member})"
-    told = old.where(f"(kind in ('commit', 'receive') or {_IS_LOCK}) and message_id is null")
-    alone = told.groupBy(F.expr(whose))
+    rows = old.where(f"(kind in ('commit', 'receive') or {_IS_LOCK}) and message_id is null")
+    alone = rows.groupBy(F.expr(whose))
     return alone.agg(F.expr(f"max_by(key, {rank}) as key")).select("key")

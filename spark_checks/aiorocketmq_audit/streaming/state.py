@@ -81,8 +81,8 @@ def with_runs(spans: Spans, runs: Iterable[tuple[str, int, int, int]]) -> dict[s
     """Return `spans` with more runs of rows (recorder, first, last, time), which may overlap or follow each other."""
     merged = dict(spans)
     for name, *run in runs:
-        known, merged[name] = merged.get(name, ()), []
-        for first, last, to_us in sorted([*known, run]):
+        previous, merged[name] = merged.get(name, ()), []
+        for first, last, to_us in sorted([*previous, run]):
             of = merged[name]
             if of and first <= of[-1][1] + 1:
                 of[-1] = [of[-1][0], max(of[-1][1], last), max(of[-1][2], to_us)]

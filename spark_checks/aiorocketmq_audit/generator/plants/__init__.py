@@ -48,8 +48,8 @@ def rows_of(name: str, *, number: int, start_us: int, shape: Shape) -> tuple[lis
     kind = KINDS[name]
     scene = Scene(name, number, start_us, shape, kind.observer)
     scene.play(kind.script)
-    found = (Planted(name, kind.check, kind.invariant, kind.observer, *each) for each in scene.expected)
-    return scene.rows, tuple(found)
+    expected = (Planted(name, kind.check, kind.invariant, kind.observer, *each) for each in scene.expected)
+    return scene.rows, tuple(expected)
 
 
 def _read(text: str) -> dict[str, Kind]:

@@ -187,15 +187,15 @@ class Scene:
 
     def _settle(self, verb: str, name: str, at: float, options: Options) -> None:
         """Acknowledge, change or forward what was delivered last, or make it a dead letter."""
-        given = self._last[name]
-        row = {column: given.get(column) for column in _ABOUT.split()} | self._cells(options)
+        delivery = self._last[name]
+        row = {column: delivery.get(column) for column in _ABOUT.split()} | self._cells(options)
         if verb == "dlq.deliver":
             self._add(verb, at, row | {"client_id": None, "delivery": None})
             return
         row["handle"] = row["delivery"]
         if verb in ("nack", "extend"):
-            steps = self._steps[:1] if given["group"] == "ordered-0" else self._steps
-            step = steps[min(given["attempt"], len(steps)) - 1]
+            steps = self._steps[:1] if delivery["group"] == "ordered-0" else self._steps
+            step = steps[min(delivery["attempt"], len(steps)) - 1]
             wait = self._sum(options["wait"]) if "wait" in options else step
             row |= {"invisible_ms": round(wait * 1000), "handle": self._unique()}
             row["reason"] = "extend" if verb == "extend" else "retry" if self._by_client else None
@@ -260,8 +260,8 @@ class Scene:
 
     def _sum(self, text: str) -> float:
         """The value of a sum such as `2H+.5`: seconds, or attempts."""
-        terms = [found for found in _TERM.finditer(text) if found[0]]
-        if not terms or sum(len(found[0]) for found in terms) != len(text):
+        terms = [term for term in _TERM.finditer(text) if term[0]]
+        if not terms or sum(len(term[0]) for term in terms) != len(text):
             raise ValueError(f"no sum: {text}")
         return sum(
             float(f"{each[1]}{each[2] or 1}") * (self._values[each[3]] if each[3] else 1) for each in terms
@@ -280,6 +280,6 @@ class Scene:
 
 def _steps(script: str) -> Iterator[str]:
     for step in script.split(";"):
-        found = _RANGE.search(step)
-        for number in range(int(found[1]), int(found[2]) + 1) if found else (0,):
+        span = _RANGE.search(step)
+        for number in range(int(span[1]), int(span[2]) + 1) if span else (0,):
             yield _RANGE.sub(str(number), step).replace("{}", str(number))
