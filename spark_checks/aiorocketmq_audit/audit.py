@@ -1,4 +1,4 @@
-"""One audit, from paths to verdicts: finds, reads, gates, judges, counts, and writes what was found."""
+"""One audit, from paths to verdicts: locates and reads files, evaluates gates and rules, counts, writes findings."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ from aiorocketmq_audit.verdicts import CheckResult, Overall, Tally, Verdict, jud
 
 @dataclass(frozen=True, slots=True)
 class Audit:
-    """What an audit found."""
+    """The results of an audit."""
 
     recording: tuple[str, ...]
     overall: Overall
@@ -41,13 +41,13 @@ class Audit:
     numbers: Figures
     samples: evidence.Samples
     spark: SparkRun
-    """What ran."""
+    """Jobs, tasks and times in Spark."""
     subjects: tuple[evidence.Subject, ...] = ()
-    """Messages to draw: like the two that follow, looked for when findings are written."""
+    """Messages to draw; like the two fields below, collected only if findings are written."""
     events: tuple[dict[str, Any], ...] = ()
-    """What happened to the subjects."""
+    """Events of the subjects."""
     overview: pictures.Overview = field(default_factory=pictures.Overview)
-    """What a page shows of groups and times."""
+    """Figures by group and over time for the page."""
 
     @property
     def verdict(self) -> Verdict:
@@ -71,13 +71,13 @@ def audit(
     memory: str | None = None,
     require: Sequence[str] = (),
 ) -> Audit:
-    """Judge the recording below `paths` by `checks`, and write the findings as Parquet to the URL `violations`, if
-    given.
+    """Judge the recording below `paths` by `checks`, and write findings as Parquet to the URL `violations`, if set.
 
-    `master` chooses a cluster, `spark` brings a session; otherwise one is made for the recording's size, with `memory`
-    as its heap ("4g"). `narrowing` leaves out events and changes tolerances; `require` names checks without which
-    nothing is valid. Raises WrongUse for what does not exist, NotARecording where values or files are none, NoJava
-    without Java, NoSpark where Spark does not start, CannotWrite where there is no room or no leave for the findings.
+    `master` is the URL of a cluster, `spark` an existing session; by default a session is started that is sized for the
+    recording, with `memory` as its heap ("4g"). `narrowing` selects events and sets tolerances; the verdict is valid
+    only if the checks in `require` had something to judge. Raises WrongUse for an unknown path or check, NotARecording
+    for invalid files or values, NoJava without Java, NoSpark if Spark does not start, and CannotWrite if the findings
+    cannot be written (no space, no permission).
     """
     if unknown := [name for name in (*checks, *require) if name not in CHECKS]:
         raise WrongUse(f"there is no check {unknown[0]!r}: choose from {', '.join(CHECKS)}.")
@@ -93,7 +93,7 @@ def audit(
                 judgement = judge(recording, gate, checks, run.stage)
                 return conclude(tuple(paths), recording, gate, judgement, checks, require, violations, run)
         except (PySparkException, Py4JError, OSError) as error:
-            # Now, as Java is asked for the text of its errors, and it ends with the session.
+            # Inside the session: the texts of Java's errors are fetched from the JVM, which ends with it.
             why = explained(error, violations)
             if why is None:
                 error.add_note(str(error))
@@ -104,11 +104,11 @@ def audit(
 def examined(
     spark: SparkSession, recording_files: files.RecordingFiles, narrowing: Narrowing, run: Running
 ) -> tuple[Recording, gates.Gates]:
-    """Read the recording, and judge it before what it tells is judged."""
+    """Read the recording and evaluate its gates."""
     with run.stage("reading"):
         events, lacking = reading.read(spark, recording_files)
         if 0 < recording_files.size <= TINY:
-            # Many small questions follow: reading the files again for each would take longer than answering it.
+            # Many small queries follow: reading the files for each would take longer than the query itself.
             events = worked_out(events.coalesce(1))
     with run.stage("gates"):
         gate = gates.examine(
@@ -116,7 +116,7 @@ def examined(
         )
         if gate.duplicated:
             events = events.dropDuplicates(["recorder", "seq"])
-            # What was counted is counted again, once; what the copies gave away stays known.
+            # Count again without duplicates; reasons that the duplicates revealed are kept.
             again = gates.examine(events, skew_us=narrowing.skew_us)
             gate = replace(again, duplicated=True, missing=gate.missing)
         gate = replace(gate, ended_us=narrowing.ended(gate.ended_us))
@@ -124,7 +124,7 @@ def examined(
 
 
 def recording_of(events: DataFrame, gate: gates.Gates, narrowing: Narrowing) -> Recording:
-    """What is judged of the events of a recording that passed the gates."""
+    """Return the input of the frames, for a recording whose gates were evaluated."""
     events = in_server_time(narrowing.events(events), gate, narrowing.skew_us)
     group_settings = worked_out(
         settings(events, early_ms=narrowing.early_ms, skew_us=narrowing.skew_us).coalesce(1)
@@ -141,8 +141,7 @@ def recording_of(events: DataFrame, gate: gates.Gates, narrowing: Narrowing) -> 
 
 
 def in_server_time(events: DataFrame, gate: gates.Gates, skew_us: int) -> DataFrame:
-    """Move the times of recorders whose clock is known to be off by more than rules tolerate, by the least that puts it
-    right."""
+    """Shift the times of recorders with a clock error beyond the tolerated skew, by the smallest correction."""
     bounds = {name: least_most for name, least_most in gate.clock.items() if least_most is not None}
     off = {name: max(least, 0) or min(most, 0) for name, (least, most) in bounds.items()}
     rows = [(name, moved) for name, moved in off.items() if abs(moved) > skew_us]
@@ -166,7 +165,7 @@ def conclude(
     violations: str | None,
     run: Running,
 ) -> Audit:
-    """Count and name what was found, and give the verdicts."""
+    """Count findings, resolve their names, and derive the verdicts."""
     groups = {row.gid: row.group for row in recording.settings.select("gid", "group").collect()}
     numbers = figures(judgement.frames, groups)
     counts: list[Row] = []

@@ -36,7 +36,7 @@ def _instant(context: click.Context, parameter: click.Parameter, text: str | Non
 
 
 def _folder(context: click.Context, parameter: click.Parameter, text: str | None) -> str | None:
-    """A folder to write; `--generate --help` shall not make one of that name."""
+    """A folder to write; rejects option names, so that `--generate --help` does not create a folder `--help`."""
     del context
     if text is not None and text.startswith("-"):
         raise click.BadParameter(
@@ -147,11 +147,11 @@ def audit(
 ) -> None:
     """Judge recordings with Spark: order, double deliveries, retries, dead letters, delays, loss and more.
 
-    Exit codes: 0 valid, 1 a promise was broken, 3 unknown, 2 wrong use, 4 not a recording, no Java, or no room.
+    Exit codes: 0 valid, 1 a promise was broken, 3 unknown, 2 wrong use, 4 not a recording, no Java, or disk full.
 
     Example: aiorocketmq audit runs/ --out audit/
     """
-    # The audit hands Spark nothing of pandas, whose version PySpark complains of wherever it is installed.
+    # The audit passes no pandas objects to Spark; PySpark warns about the pandas version in any case.
     warnings.filterwarnings("ignore", "PySpark does not yet fully support pandas", FutureWarning)
     if generate is not None or events is not None or seed is not None or shape or plants:
         from aiorocketmq_audit.generator.command import make
@@ -225,7 +225,7 @@ def _follow(
     horizon: float | None,
     as_json: bool,
 ) -> int:
-    """Follow, print a line for each batch that found something, and return the exit code."""
+    """Follow, print a line for each batch with findings, and return the exit code."""
     from aiorocketmq_audit.rules import CHECKS
     from aiorocketmq_audit.streaming.batches import Limits
     from aiorocketmq_audit.streaming.following import Options, follow

@@ -1,4 +1,4 @@
-"""The engine: evaluates all rules of a frame in one pass over its rows, and keeps the few findings."""
+"""Evaluates all rules of a frame in one pass over its rows, and collects the findings."""
 
 from __future__ import annotations
 
@@ -15,32 +15,32 @@ from aiorocketmq_audit.rules.rule import Rule
 
 @dataclass(frozen=True, slots=True)
 class Evaluated:
-    """What the rules of one frame say."""
+    """Counts and findings of the rules of one frame."""
 
     frame: str
     cells: tuple[Row, ...]
-    """The counts, by what the frame tells apart, and `judged …` for each check."""
+    """Counts by the frame's cell, and `judged …` for each check."""
     findings: DataFrame | None
     """Rows of `Rule.finding`; None where there is none."""
 
     def judged(self, check: str) -> int:
-        """Facts of this check."""
+        """Number of rows that this check judged."""
         name = _judged(check)
         return sum(cell[name] for cell in self.cells if name in cell)
 
 
 def worked_out(few: DataFrame) -> DataFrame:
-    """The rows, worked out now, and twice where there are several machines: what is asked of them later shall neither
-    plan nor run again what made them, nor fail with one machine."""
+    """Materialise the rows, replicated on clusters: later queries neither repeat the computation nor fail if one
+    executor is lost."""
     return few.localCheckpoint(storageLevel=StorageLevel.MEMORY_AND_DISK_2)
 
 
 def evaluate(frame: Frame, recording: Recording, checks: Collection[str]) -> Evaluated | None:
-    """Judge the rows of the frame by the rules of `checks`; None where there is nothing that they judge.
+    """Judge the rows of the frame by the rules of `checks`; None if there is nothing to judge.
 
-    One aggregation makes counts and findings: a row with findings is a cell of its own, as they are part of its key,
-    and all others are added up where they are. Counts are exact though tasks may run twice, which those of accumulators
-    would not be.
+    One aggregation yields counts and findings: findings are part of the grouping key, so that a row with findings is a
+    cell of its own, and all other rows are summed before the shuffle. Counts are exact even if tasks are retried;
+    accumulators would not be.
     """
     rules = [rule for rule in RULES[frame.name] if rule.check in checks]
     if not any(recording.kinds.get(kind) for kind in frame.kinds) or not (rules or frame.counts):
@@ -62,7 +62,7 @@ def evaluate(frame: Frame, recording: Recording, checks: Collection[str]) -> Eva
 
 
 def cells(frame: Frame, rows: DataFrame, rules: Sequence[Rule]) -> DataFrame:
-    """The rows added up by the frame's cell and by what was `found` in them; null where nothing was."""
+    """Sum the rows by the frame's cell and by their findings (`found`, null if there are none)."""
     findings = f"array_compact(array({', '.join(rule.finding() for rule in rules)}))" if rules else "null"
     marked = rows.withColumn("found", F.expr(findings))
     marked = marked.withColumn("found", F.expr("if(size(found) > 0, found, null)")) if rules else marked
@@ -76,7 +76,7 @@ def cells(frame: Frame, rows: DataFrame, rules: Sequence[Rule]) -> DataFrame:
 
 
 def _checks(rules: Sequence[Rule]) -> dict[str, list[str]]:
-    """By check: what its rules judge."""
+    """By check: the conditions under which its rules judge a row."""
     texts: dict[str, list[str]] = {}
     for rule in rules:
         conditions = texts.setdefault(rule.check, [])

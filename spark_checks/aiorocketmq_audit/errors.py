@@ -1,4 +1,4 @@
-"""What an audit cannot work with: every error is one sentence that says what was wrong and what to do."""
+"""Errors of the audit: each is one sentence that states the problem and the remedy."""
 
 from __future__ import annotations
 
@@ -7,27 +7,27 @@ EXIT_OF = {"valid": 0, "invalid": 1, "unknown": 3}
 
 
 class AuditError(Exception):
-    """An audit that could not be made; `exit_code` is what the command line ends with (architecture, section 10)."""
+    """An audit that could not be completed; `exit_code` is that of the command (architecture, section 10)."""
 
     exit_code = 4
 
 
 class WrongUse(AuditError):
-    """The caller asked for something that does not exist: a path, a check."""
+    """An argument is wrong: an unknown path, an unknown check, a folder that cannot be used."""
 
     exit_code = 2
 
 
 class NotARecording(AuditError):
-    """There are files, but they are no recording of a version that this program reads."""
+    """The files are not a recording of a supported version."""
 
 
 class CannotWrite(AuditError):
-    """The results could not be written: no room, or no leave."""
+    """The results could not be written: no space, or no permission."""
 
 
 class NoJava(AuditError):
-    """Spark needs a Java runtime, and none was found that is new enough."""
+    """No Java runtime was found that is new enough for Spark."""
 
 
 class NoSpark(AuditError):

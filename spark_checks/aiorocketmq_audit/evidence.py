@@ -1,4 +1,4 @@
-"""The names beside findings: what is written to `violations/`, what a summary shows of it, and what a page draws."""
+"""Evidence of findings with names resolved: rows of `violations/`, samples of a summary, events of a page."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ SAMPLES = 50
 """Findings of each check that the summary shows; all of them are in `violations/`."""
 
 FEW = 500_000
-"""Findings that are sent to every task."""
+"""Up to this number, findings are broadcast."""
 
 DRAWN_MESSAGES = 40
-"""Messages whose events the page tells."""
+"""Messages drawn on the page."""
 
 MOST_EVENTS = 1_500
-"""Events of single messages that are drawn."""
+"""Events drawn on the page, over all messages."""
 
 NAMES = (
     *("run_id", "case_id", "observer", "topic", "group", "broker", "queue", "offset", "message_group"),
@@ -66,7 +66,7 @@ Samples = dict[str, tuple[dict[str, Any], ...]]
 
 @dataclass(frozen=True, slots=True)
 class Subject:
-    """A message of one account that is worth drawing."""
+    """A message to draw, as observed by one observer."""
 
     run_id: str
     case_id: str
@@ -78,8 +78,8 @@ class Subject:
 
 
 def with_names(findings: DataFrame, events: DataFrame) -> DataFrame:
-    """Findings that stand, with the names and numbers of the two events that prove each: plain columns say where the
-    later one was, `other_…` what the earlier one was. One pass over the events, and few rows of it exchanged."""
+    """Return findings that are not exempted, with the names of the two events that prove each: plain columns describe
+    the later event, `other_…` the earlier one. One pass over the events, of which few rows are shuffled."""
     standing = findings.where(F.col("verdict") != EXEMPTED).drop("exemption")
     places = F.explode(
         F.array(*(F.struct(F.lit(role).alias("role"), f"{role}.*") for role in ("first", "second")))
@@ -93,7 +93,7 @@ def with_names(findings: DataFrame, events: DataFrame) -> DataFrame:
         F.struct("recorder", *NAMES).alias("fact"),
     )
     event_keys = event_keys.where("recorder is not null")
-    # Where findings are few, events need not be exchanged.
+    # If findings are few, they are broadcast and events are not shuffled.
     event_keys = F.broadcast(event_keys) if findings.count() < FEW else event_keys
     beside = facts.join(event_keys, F.expr("key = recorder and number = seq"))
     facts_of = beside.groupBy("id").agg(
@@ -122,7 +122,7 @@ def with_names(findings: DataFrame, events: DataFrame) -> DataFrame:
 
 
 def nothing(events: DataFrame) -> DataFrame:
-    """The columns of `with_names`, and no row."""
+    """Return an empty frame with the columns of `with_names`."""
     place = "struct<at: bigint, recorder: bigint, seq: bigint>"
     none = events.where("false").select(
         *(F.lit(None).cast("string").alias(name) for name in ("check", "invariant", "verdict", "exemption")),
@@ -133,7 +133,7 @@ def nothing(events: DataFrame) -> DataFrame:
 
 
 def samples(named: DataFrame) -> Samples:
-    """Some findings of each check: proven ones first, then by margin."""
+    """Return the worst findings of each check: proven ones first, then by margin."""
     is_possible = (F.col("verdict") != BROKEN).cast("int")
     worst = Window.partitionBy("check").orderBy(is_possible, F.col("margin_ms").desc_nulls_last(), "at_us")
     ranked = named.withColumn("rank", F.row_number().over(worst)).where(F.col("rank") <= SAMPLES)
@@ -144,7 +144,7 @@ def samples(named: DataFrame) -> Samples:
 
 
 def subjects(shown: Samples) -> tuple[Subject, ...]:
-    """Messages to draw: those of the first findings of each check."""
+    """Return the messages to draw: those of the worst findings of each check."""
     chosen: dict[Subject, None] = {}
     names = Subject.__slots__
     for rank in range(SAMPLES):
@@ -159,7 +159,7 @@ def subjects(shown: Samples) -> tuple[Subject, ...]:
 
 
 def subject_of(events: DataFrame, place: tuple[int, int]) -> Subject | None:
-    """The message of the event with this recorder (hash) and number."""
+    """Return the message of the event with this recorder (hash) and sequence number."""
     recorder, seq = place
     event = events.where((F.xxhash64("recorder") == recorder) & (F.col("seq") == seq))
     row = event.select(*Subject.__slots__).first()
@@ -167,7 +167,7 @@ def subject_of(events: DataFrame, place: tuple[int, int]) -> Subject | None:
 
 
 def events_of(events: DataFrame, drawn: Iterable[Subject]) -> tuple[dict[str, Any], ...]:
-    """What happened to these messages, and the deliveries of their message groups, oldest first."""
+    """Return the events of these messages and the deliveries of their message groups, oldest first."""
     condition = F.lit(False)
     for subject in drawn:
         account = F.lit(True)

@@ -1,5 +1,5 @@
-"""What allows a broker to break a promise: resets, clients that left, restarts, lost answers, locks of whole queues,
-and queues that moved to another member.
+"""Exemptions, which permit a broker to break a promise: resets, clients that left, restarts, lost answers, locks of
+whole queues, and queues that moved to another member.
 
 Exemptions are looked up for findings only, which are few, by keys of the group, the client, or the run and case.
 A change of the lease (E1) is part of the frame `deliveries`; an answer that was repeated (E6) part of the rules.
@@ -23,13 +23,13 @@ RESET, OWNER_GONE, RESTARTED, QUEUE_LOCKED = "reset", "owner gone", "restart", "
 ASSIGNED, SENT_TWICE, ANSWER_LOST, MOVED = "assigned anew", "sent twice", "answer lost", "queue moved"
 
 FLUSH_US = 6_000_000
-"""A restarted server may have forgotten acks of this many last microseconds (live-broker-consumption.md 12)."""
+"""Acks of this many microseconds before a restart may be lost (live-broker-consumption.md 12)."""
 
 LINGERS_US = 120_000_000
-"""So long a server that was away may go on with what it knew twice: old leases end, and are noticed late."""
+"""For so long after an outage a server may act on old state as well: former leases expire, and are processed late."""
 
 AWAY_US = 1_000_000
-"""Times at which a server was away are told by slices of so many microseconds."""
+"""Outages of a server are indexed by time slices of so many microseconds."""
 
 MAY_BE_LOCKED = f"exemption is null and batch is not null and array_contains(exemptions, '{QUEUE_LOCKED}')"
 """Findings of groups that lock whole queues, for `queue_locked`."""
@@ -42,18 +42,18 @@ FORGOTTEN = (
     *("INV-ORD-HANDLE", "INV-TX-CHECK", "INV-OFFSET", "INV-OFFSET-ORD", "INV-COMMIT", "INV-PULL-ORD"),
     *("INV-LOCK", "INV-LOCK-WORK"),
 )
-"""What a server may break that has forgotten, in a restart, what it had not yet written."""
+"""Invariants that a server may break after a restart, because it lost what was not yet flushed."""
 
 SLICE_US = 20_000_000
-"""Polls are looked up by the slices of time that they span: looking through all polls of a group for each late message
-would take time in the square of a recording's length. Servers let no poll wait for longer, so mostly they are two."""
+"""Polls are indexed by the time slices that they span: comparing each late message with all polls of its group would
+take time quadratic in the recording's length. Servers bound a poll's wait by this length, so most polls span two."""
 _MOST_SLICES = 10_000
 
 
 def marks(events: DataFrame) -> DataFrame:
-    """One row for each exemption and whom it concerns: `of`, `key` (a hash of the group, of the client, or of run and
-    case), when (`at`) and by which event, and `until` when it lasts. A fault that was started lasts until somebody
-    says that it has stopped, or for LINGERS_US; all else is over at once."""
+    """Return one row per exemption and scope: `of`, `key` (a hash of the group, of the client, or of run and case),
+    the time (`at`) and the event, and its end (`until`). A fault with state `start` lasts until the same fault with
+    state `stop`, or for LINGERS_US; all others are instantaneous."""
     kind, fault = F.col("kind"), F.col("fault").getItem("kind")
     by_fault = Window.partitionBy(*SCOPE, fault, F.col("fault").getItem("target"))
     following = F.lead(F.struct("fault", "t_wall_us")).over(by_fault.orderBy("t_wall_us", "recorder", "seq"))
@@ -83,7 +83,7 @@ def marks(events: DataFrame) -> DataFrame:
 
 
 def exempted(findings: DataFrame, recording: Recording) -> DataFrame:
-    """Fill `exemption` of what may be exempted. `findings` have an `id` each."""
+    """Set `exemption` on findings that an event permits. Each of `findings` has an `id`."""
     events = recording.events
     by_marks = _between(findings, marks(events))
     by_answers = _answer_lost(findings, events).select("id", F.lit(ANSWER_LOST).alias("lost"))
@@ -92,11 +92,11 @@ def exempted(findings: DataFrame, recording: Recording) -> DataFrame:
 
 
 def _between(findings: DataFrame, marked: DataFrame) -> DataFrame:
-    """The `id` of findings and what was `marked` between their two events; of several the first that the rule names.
+    """Return the `id` of findings and the exemption (`marked`) between their two events; of several, the first in the
+    order of the rule.
 
-    With a manual clock much happens at one instant; there the recorder's own numbers tell what came first. A server
-    that went down may hold two states of what it knew of then, and go on with both: a restart counts for whatever was
-    there before it (`since`).
+    With a manual clock many events share one instant; the recorder's sequence numbers order them. After a restart a
+    server may act on two states of what it stored before: a restart exempts whatever existed before it (`since`).
     """
     candidates = findings.where("exemption is null and size(exemptions) > 0").select(
         "id",
@@ -119,7 +119,7 @@ def _between(findings: DataFrame, marked: DataFrame) -> DataFrame:
 
 
 def _answer_lost(findings: DataFrame, events: DataFrame) -> DataFrame:
-    """Findings whose missing numbers may all have been in answers of which nobody knows what they held (E7)."""
+    """Return findings for which lost answers may account for all missing attempt numbers (E7)."""
     lost = events.where("kind = 'receive' and phase = 'info'").select(
         F.xxhash64(*ACCOUNT, "topic", "group").alias("poll"), called().alias("asked_us")
     )
@@ -130,7 +130,7 @@ def _answer_lost(findings: DataFrame, events: DataFrame) -> DataFrame:
 
 
 def queue_locked(findings: DataFrame, recording: Recording) -> DataFrame:
-    """Fill `exemption` where a whole queue was locked and an earlier message of the same answer was not acked (E5)."""
+    """Set `exemption` if a whole queue was locked and an earlier message of the same answer was not acked (E5)."""
     events = recording.events
     candidates = findings.where(MAY_BE_LOCKED).select(
         "id", "batch", F.col("offset").alias("behind"), F.col("second.at").alias("again_at")
@@ -155,12 +155,12 @@ def queue_locked(findings: DataFrame, recording: Recording) -> DataFrame:
 
 
 def queue_moved(findings: DataFrame, recording: Recording) -> DataFrame:
-    """Fill `exemption` where a message was read from its queue again because that had moved (E8): what its owner before
-    had not committed comes to the next one as if for the first time.
+    """Set `exemption` if a message was read from its queue again because the queue had moved (E8): the new owner reads
+    what the former one had not committed, as first attempts.
 
-    The queue was taken since the message was read from it before, or for as long before that as two members may own
-    it. A retry comes from a retry topic, once for each time that the message was read before: of it, any queue counts
-    that the message was read from."""
+    The queue must have been assigned after the message was read from it before, or at most REBALANCE_US earlier, while
+    two members may own it. A retry is read from a retry topic, once for each earlier read of the message: for retries,
+    any queue counts from which the message was read."""
     read = recording.events.where(f"kind = 'deliver' and {BY_QUEUE} and message_id is not null").select(
         F.xxhash64(*ACCOUNT, "group", "message_id").alias("message"),
         _queue(F.when(F.col("attempt") > 1, F.concat(F.lit("%RETRY%"), "group")).otherwise(F.col("topic"))),
@@ -185,7 +185,7 @@ def queue_moved(findings: DataFrame, recording: Recording) -> DataFrame:
 
 
 def _taken(events: DataFrame) -> DataFrame:
-    """When members took queues that they had not owned before."""
+    """Return the times at which members were assigned queues that they had not owned before."""
     own = Window.partitionBy(*ACCOUNT, "client_id", "recorder", "epoch", "topic").orderBy("t_wall_us", "seq")
     new = F.array_except("queues", F.coalesce(F.lag("queues").over(own), F.expr("array()")))
     assignments = events.where("kind = 'assign'").withColumn("queues", new)
@@ -197,8 +197,8 @@ def _queue(topic: Column) -> Column:
 
 
 def a_poll_was_open(findings: DataFrame, events: DataFrame) -> DataFrame:
-    """Late messages through whose lateness a poll of their group was open, until it was answered; those that never came
-    end when their account does."""
+    """Return late messages for which a poll of their group was open while they were late, until it was answered. For
+    messages that were never redelivered, the end of the observation is used instead of the delivery."""
     ended = events.groupBy(F.xxhash64(*ACCOUNT).alias("account")).agg(F.max("t_wall_us").alias("ended_us"))
     answered = events.where("kind = 'receive' and phase = 'ok' and invoked_us is not null")
     begun = F.floor(F.col("invoked_us") / SLICE_US)
@@ -224,9 +224,9 @@ def a_poll_was_open(findings: DataFrame, events: DataFrame) -> DataFrame:
 
 
 def away(events: DataFrame) -> DataFrame:
-    """When polls of a client's recorder told that the server was away: not to be reached, or failing by itself.
+    """Return the times at which polls of a client reported the server as unavailable (no connection, internal error).
 
-    A client cannot tell a restart from a broken network, so that this exempts nothing, and leaves a doubt."""
+    A client cannot distinguish a restart from a network failure: this exempts nothing, and makes findings possible."""
     slices = events.where("kind = 'receive' and result = 'away'").groupBy(
         F.xxhash64("recorder").alias("by"), F.floor(F.col("t_wall_us") / AWAY_US).alias("slice")
     )
@@ -234,8 +234,8 @@ def away(events: DataFrame) -> DataFrame:
 
 
 def doubted(findings: DataFrame, events: DataFrame) -> DataFrame:
-    """The `id` of findings whose first event's recorder saw its server away within LINGERS_US before the second one;
-    for acks as with restarts, and for what is late, around the time for which it was due."""
+    """Return the `id` of findings for which the first event's recorder reported its server as unavailable within
+    LINGERS_US before the second event; for acks and late redeliveries with the same windows as restarts have."""
     forgotten = ", ".join(f"'{name}'" for name in FORGOTTEN)
     late = "invariant = 'INV-LATE'"
     beside = findings.where(f"invariant in ({forgotten})").join(

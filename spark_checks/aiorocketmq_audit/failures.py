@@ -1,4 +1,4 @@
-"""Failures of disks and files as one sentence each, without names of Java's classes; defects keep their traceback."""
+"""Errors of disks and files as one sentence each, without names of Java classes; defects keep their traceback."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _UNWRITABLE = (
 _JAVA = re.compile(
     r"\[[A-Z_.]+\] |\.? SQLSTATE: \w+|(?<![\w/.-])(?:[a-z]\w*\.){2,}[A-Z][\w$]*:? ?|\b\w+(?:Exception|Error): "
 )
-"""Conditions and states of Spark's errors, and names of Java's classes."""
+"""Conditions and SQL states of Spark errors, and names of Java classes."""
 _NO_FILE_SYSTEM = re.compile(r"No FileSystem for scheme|Class \S+FileSystem not found")
 
 _FILE = re.compile(r"file:/*(/[^\s,;]+)")
@@ -27,13 +27,13 @@ _PROGRAM = re.compile(r'Cannot run program "([^"]+)"')
 
 
 def explained(error: Exception, out: str | None) -> AuditError | None:
-    """The sentence for what a disk or a file did to the audit, whose results go to `out`; None for a defect.
+    """Return the error of a disk or a file as an AuditError, with results going to `out`; None for a defect.
 
-    Ask while the Spark session lives: the text of Java's errors is fetched from Java when it is asked for.
+    Call it while the Spark session runs: the texts of Java's errors are fetched from the JVM on access.
     """
     text = str(error)
     if any(sign in text for sign in _FULL):
-        return CannotWrite(f"the disk is full ({_place(error, out)}): make room, or give another --out.")
+        return CannotWrite(f"the disk is full ({_place(error, out)}): free space, or give another --out.")
     if isinstance(error, OSError):
         return CannotWrite(
             f"{_place(error, out)} could not be written ({error.strerror or error}): give another --out."
@@ -42,7 +42,7 @@ def explained(error: Exception, out: str | None) -> AuditError | None:
         match = _FILE.search(text)
         return NotARecording(
             f"{match[1] if match else 'a file of the recording'} cannot be read ({reason(error)}): "
-            "it is damaged; take it away, and the verdict will be unknown."
+            "it is damaged; remove it, and the verdict will be unknown."
         )
     if program := _PROGRAM.search(text):
         return CannotWrite(
@@ -57,7 +57,7 @@ def explained(error: Exception, out: str | None) -> AuditError | None:
 
 
 def unreadable(error: Exception) -> NotARecording:
-    """The sentence for files that Spark cannot read, for another reason."""
+    """Return the error for files that Spark cannot read for any other reason."""
     return NotARecording(
         f"Spark cannot read these files as a recording ({reason(error)}): "
         "give the folder that Recorder(...) or --record wrote."
@@ -65,7 +65,7 @@ def unreadable(error: Exception) -> NotARecording:
 
 
 def reason(error: Exception) -> str:
-    """The deepest cause that an error of Spark names, or its first line; their texts run over many."""
+    """Return the innermost cause in the text of a Spark error, or its first line."""
     text = str(error)
     if _NO_FILE_SYSTEM.search(text):
         return "Spark has no package that reads such addresses; add one by spark.jars.packages"

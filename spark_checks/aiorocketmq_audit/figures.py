@@ -1,4 +1,4 @@
-"""The numbers that a page and a summary show, added up from the cells of the frames."""
+"""The figures of page and summary, summed over the cells of the frames."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from aiorocketmq_audit.frames.deliveries import LATENESS_S
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """One step of a group's retry ladder: what was asked for after an attempt, and what was seen. Times in seconds."""
+    """One step of a group's retry ladder: the requested and the observed waits after an attempt, in seconds."""
 
     observer: str
     group: str
@@ -39,13 +39,13 @@ class Figures:
     dead_letters: int
     """As the broker recorded them."""
     traced: int
-    """Delivered messages whose send is in the recording, or should be."""
+    """Delivered messages with a send that is, or should be, in the recording."""
     confirmed: int
-    """Of these, those whose send was answered OK."""
+    """Of these, messages with a send that was answered OK."""
     recovered: int
-    """Of these, those whose send had an unknown outcome until they came."""
+    """Of these, messages with a send of unknown outcome: the delivery proves that they were stored."""
     unknown_order: int
-    """Deliveries with a message group to a group of which nobody recorded whether it is ordered."""
+    """Deliveries with a message group to consumer groups for which it is unknown whether they are ordered."""
     causes: Mapping[str, int]
     attempts: Mapping[int, int]
     ladder: tuple[Step, ...]
@@ -56,7 +56,7 @@ class Figures:
 
 
 def figures(frames: Mapping[str, Evaluated], groups: Mapping[int, str]) -> Figures:
-    """Add up; `groups` are the names of consumer groups by their hash."""
+    """Sum the cells; `groups` are the names of consumer groups by their hash."""
     cells = frames["deliveries"].cells if "deliveries" in frames else ()
     sends = [row.asDict() for row in frames["messages"].cells] if "messages" in frames else []
     causes: Counter[str] = Counter()

@@ -1,4 +1,4 @@
-"""All frames of a recording, judged: counts, and findings with what exempts them and how sure they are."""
+"""Judges all frames of a recording: counts, and findings with exemption and verdict."""
 
 from __future__ import annotations
 
@@ -32,21 +32,21 @@ FRAMES: Mapping[str, tuple[Frame, ...]] = MappingProxyType(
         "handlers": (handlers.HANDLERS, handlers.LITE),
     }
 )
-"""By the stage in which they are judged."""
+"""Frames by the stage in which they are judged."""
 
 BROKEN, POSSIBLE, EXEMPTED = "broken", "possible", "exempted"
 
 
 @dataclass(frozen=True, slots=True)
 class Judgement:
-    """What was counted, and what was found."""
+    """Counts and findings of all frames."""
 
     frames: dict[str, Evaluated]
     findings: DataFrame | None
     """`id`, `check`, `invariant`, `verdict`, `exemption`, `margin_us`, `first`, `second`; in memory. None: none."""
 
     def judged(self, check: str) -> int:
-        """Facts of this check."""
+        """Number of rows that this check judged."""
         return sum(of.judged(check) for of in self.frames.values())
 
 
@@ -56,7 +56,7 @@ def judge(
     checks: Collection[str],
     stage: Callable[[str], AbstractContextManager[None]],
 ) -> Judgement:
-    """Judge the recording by the rules of `checks`; `stage` is entered for each stage of the work, by its name."""
+    """Judge the recording by the rules of `checks`; each stage of the work runs within `stage(name)`."""
     frames: dict[str, Evaluated] = {}
     for name, of_stage in FRAMES.items():
         with stage(name):
@@ -70,7 +70,7 @@ def judge(
 
 
 def _decided(findings: DataFrame, recording: Recording, gate: Gates) -> DataFrame:
-    """Look at the findings a second time, look for exemptions, and say how sure they are."""
+    """Confirm findings that need a second look, apply exemptions, and set the verdict of each."""
     events = recording.events
     identified = worked_out(findings.withColumn("id", F.xxhash64("check", "invariant", "first", "second")))
     if not identified.where("confirmed is not null").isEmpty():
@@ -121,6 +121,6 @@ def _decided(findings: DataFrame, recording: Recording, gate: Gates) -> DataFram
 
 
 def _cut(gate: Gates, events: DataFrame) -> DataFrame:
-    """Recorders that were cut short, and when: what each saw later is lost."""
+    """Return recorders without an end and the time of their last row: their later rows are lost."""
     rows = events.where(F.col("recorder").isin(*gate.cut_at)) if gate.cut_at else events.where("false")
     return rows.groupBy(F.xxhash64("recorder").alias("cut_recorder")).agg(F.max("t_wall_us").alias("cut_us"))

@@ -1,4 +1,4 @@
-"""How recorded text and numbers are written for people; nothing that was recorded reaches a terminal as it is."""
+"""Formatting of recorded text and numbers for people; recorded text is escaped before it reaches a terminal."""
 
 from __future__ import annotations
 
@@ -6,20 +6,20 @@ import re
 from datetime import UTC, datetime
 
 _UNSAFE = re.compile(
-    # Control characters with line ends, what changes the direction of text, and lone surrogates.
+    # Control characters including line ends, bidirectional controls, and lone surrogates.
     r"[\x00-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ufeff\ud800-\udfff]"
-    # What build servers take for a command of their own: `::error::` before a line's text, `##[error]` anywhere.
+    # Build servers interpret `::error::` at the start of a line and `##[error]` anywhere as commands.
     r"|(?<!\S)::(?=\w)|##\["
 )
 
 
 def plain(text: object) -> str:
-    r"""Return `text` on one line that no terminal, editor or build server obeys: such characters become `\u001b`."""
+    r"""Return `text` on one line with characters that terminals, editors or build servers interpret as `\u001b`."""
     return _UNSAFE.sub(lambda found: "".join(f"\\u{ord(char):04x}" for char in found[0]), str(text))
 
 
 def duration(seconds: float) -> str:
-    """Return a duration as people write it: 250 ms, 10 s, 4 min, 2 h."""
+    """Return a duration for people: 250 ms, 10 s, 4 min, 2 h."""
     size = abs(seconds)
     if size < 0.0005:
         return "0"
@@ -38,7 +38,7 @@ def instant(us: int) -> str:
 
 
 def volume(size: int) -> str:
-    """Return a number of bytes as people write it: 812 B, 1.4 MB."""
+    """Return a number of bytes for people: 812 B, 1.4 MB."""
     value, units = float(size), ["B", "kB", "MB", "GB", "TB"]
     while value >= 1000 and len(units) > 1:
         value /= 1000

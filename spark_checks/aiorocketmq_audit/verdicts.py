@@ -1,4 +1,4 @@
-"""From counts to verdicts: valid, invalid or unknown, with the reasons in words."""
+"""Derives verdicts from counts: valid, invalid or unknown, each with reasons."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from enum import Enum
 from aiorocketmq_audit.recording.gates import Gates
 
 EXEMPTED_SHARE = 0.5
-"""If exemptions apply to more than this share of the redeliveries, it is unknown what was tested (inventory 5.3)."""
+"""If exemptions apply to more than this share of the redeliveries, the verdict is unknown (inventory 5.3)."""
 
 USUAL = ("queue moved",)
-"""Exemptions that leave no doubt, as many as there are: what is read from queues comes again in no other way."""
+"""Exemptions that do not count towards that share: queues that move are the only cause of a second read."""
 
 
 class Verdict(Enum):
@@ -25,10 +25,10 @@ class Verdict(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Tally:
-    """What a check counted."""
+    """Counts of a check."""
 
     judged: int
-    """Events that it looked at."""
+    """Events that it judged."""
     broken: int = 0
     possible: int = 0
     exempted: Mapping[str, int] = field(default_factory=dict)
@@ -46,7 +46,7 @@ class CheckResult:
     by_invariant: Mapping[str, Mapping[str, int]]
     """Findings by invariant, then `broken` or `possible`."""
     has_subject: bool
-    """Whether the recording held anything that this check is about; the check is silent otherwise."""
+    """Whether the recording holds anything for this check to judge; otherwise the check is silent."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,9 +55,9 @@ class Overall:
 
     verdict: Verdict
     silent: tuple[str, ...] = ()
-    """Checks that judged nothing, as the recording holds nothing that they are about."""
+    """Checks for which the recording holds nothing to judge."""
     required: tuple[str, ...] = ()
-    """Those of `silent` that had to judge something, so that the verdict is not valid."""
+    """Those of `silent` that were required, so that the verdict is not valid."""
 
 
 def judge(
@@ -101,8 +101,8 @@ def judge(
 def overall(results: Iterable[CheckResult], gates: Gates, require: Sequence[str] = ()) -> Overall:
     """Merge the verdicts of checks.
 
-    A silent check leaves the verdict of the others alone, unless all are silent or `require` names it; a required
-    check that did not run is silent, too.
+    A silent check does not affect the verdict, unless all are silent or it is in `require`; a required check that did
+    not run counts as silent.
     """
     results = tuple(results)
     silent = tuple(result.name for result in results if not result.has_subject)

@@ -1,4 +1,4 @@
-"""The rules: which promises there are, and which rows of which frame they judge."""
+"""The rules by frame, and the checks that they belong to."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ _MODULES = (
 )
 
 CHECKS: Mapping[str, Check] = MappingProxyType({module.CHECK.name: module.CHECK for module in _MODULES})
-"""By name, in the order in which they are told."""
+"""By name, in the order of the report."""
 
 RULES: Mapping[str, tuple[Rule, ...]] = MappingProxyType(
     {
@@ -64,7 +64,7 @@ RULES: Mapping[str, tuple[Rule, ...]] = MappingProxyType(
 
 
 def explain(name: str) -> str:
-    """The rules of an invariant or of a check, with their conditions. Raises KeyError for a name that is neither."""
+    """Return the rules of an invariant or a check, with their conditions; KeyError for an unknown name."""
     explanations = [
         f"{rule.description()}\n  frame: {frame}"
         for frame, rules in RULES.items()

@@ -1,13 +1,13 @@
 """Attempts: the number of a delivery's attempt grows by one with each delivery, up to the group's limit.
 
-INV-ATTEMPT  Of two consecutive deliveries of a message to a group the second has the next number. It may be the same
-             where one request was answered twice (E6), or where the broker took back what it could not write, and the
-             same or less in groups that lock whole queues (E5). It may be more where answers of polls were lost, by
-             one for each (E7). What was read from a queue is read once more, as the same attempt, where the queue has
-             moved to another member of the group, or its member has come back (E8). Where only a client saw it,
-             somebody who was not recorded may have had the numbers between: that is possible, not proven.
-INV-LIMIT    No attempt is below 1, or above the maximum of a normal group (ordered ones are given up by their
-             consumers).
+INV-ATTEMPT  Of two consecutive deliveries of a message to a group, the second has the next number. It may be the same
+             if one request was answered twice (E6), or if the broker reverted a delivery that it could not write, and
+             the same or less in groups that lock whole queues (E5). It may be more by one for each poll with a lost
+             answer (E7). A message is read from a queue once more, as the same attempt, if the queue moved to another
+             member of the group, or its member rejoined (E8). If only clients recorded it, a consumer that was not
+             recorded may have received the numbers between: possible, not proven.
+INV-LIMIT    No attempt is below 1, or above the maximum of a normal group (in ordered groups, consumers forward
+             messages after the last attempt).
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ CHECK = Check(
 )
 
 _STAYS = f"coalesce(next.attempt <= attempt and not {pairs.REPEATED} and not taken_back, false)"
-# Numbers are missing, and nobody else knows better.
+# Numbers are missing, and there is no observation by the broker.
 _SKIPS = "coalesce(next.attempt > attempt + 1 and not attested, false)"
 
 DELIVERIES = (
@@ -35,7 +35,7 @@ DELIVERIES = (
         certain=f"by_broker or not {_SKIPS}",
         first=pairs.FIRST,
         second=pairs.SECOND,
-        # Of an answer with a new message all have its number (live-broker-consumption 11.17).
+        # All messages of an answer that contains a new message have its number (live-broker-consumption 11.17).
         own={**pairs.SENT_TWICE, "queue locked": f"{_STAYS} and locks_queue"},
         exemptions=("answer lost", *pairs.EXEMPTIONS, "queue moved"),
         keys=pairs.KEYS,

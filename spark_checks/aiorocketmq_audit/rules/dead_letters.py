@@ -1,10 +1,10 @@
-"""Dead letters: a message is given up once, after its last attempt, and does not come again.
+"""Dead letters: a message becomes a dead letter once, after its last attempt, and is not delivered afterwards.
 
-INV-DLQ       A message becomes a dead letter of a group once, not before its attempts are used up (unless somebody
-              forwarded it), and is not delivered afterwards.
-INV-DLQ-LIVE  On a broker's account, what used up its attempts in a normal group that was drained has become one.
+INV-DLQ       A message becomes a dead letter of a group once, not before its last attempt (unless a consumer forwarded
+              it), and is not delivered afterwards.
+INV-DLQ-LIVE  After its last attempt in a normal group that was drained, a message has become one.
 
-Both on a broker's account: a client that reads a dead-letter topic sees copies, not the moment at which they were made.
+Both as observed by a broker: a client that reads a dead-letter topic sees copies, not the time of their creation.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from aiorocketmq_audit.rules.rule import ITSELF, Check, Rule
 
 CHECK = Check(
     "dead letters",
-    "A message is given up once, after its last attempt, and does not come again.",
+    "A message becomes a dead letter once, after its last attempt, and is not delivered afterwards.",
     "dead letters",
     depends_on_time=False,
 )

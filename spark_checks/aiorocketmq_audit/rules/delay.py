@@ -1,7 +1,7 @@
-"""Delay: a message that was sent for a later time is not delivered before it.
+"""Delay: a delayed message is not delivered before its delivery time.
 
-INV-EARLY   The delivery was not seen before the time that the producer asked for, tolerance counted. How much later it
-            may come is a server's own business (live-broker-session: at the next whole second).
+INV-EARLY   The delivery was not observed before the delivery time of the send, within the tolerance. How much later it
+            may be is not specified (live-broker-session: servers deliver at the next whole second).
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from aiorocketmq_audit.rules.rule import Check, Rule
 
 CHECK = Check(
     "delay",
-    "A message that was sent for a later time does not come before it.",
+    "A delayed message is not delivered before its delivery time.",
     "deliveries of delayed messages",
 )
 

@@ -1,11 +1,11 @@
 """Double delivery: while one consumer of a group holds a lease on a message, or after it was acked, no other delivery.
 
 INV-EXCL    Of two consecutive deliveries of a message to a group, the second does not begin before the first lease
-            has ended.
+            expired.
 INV-ACKED   An ack that the server accepted while the lease lasted is final.
 
-INV-DUP, that every delivery after the first has a cause, is what these two leave: `CAUSE` counts the causes. A lease
-that ended because a retry was requested belongs to INV-EARLY (`retry_timing`).
+INV-DUP (every delivery after the first has a cause) follows from these two: `CAUSE` counts the causes. If the lease
+ended because a retry was requested, INV-EARLY applies (`retry_timing`).
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from aiorocketmq_audit.rules.rule import Check, Rule
 
 CHECK = Check(
     "double delivery",
-    "While one consumer holds a message, or after it was acked, nobody else of its group gets it.",
+    "While a consumer leases a message, and after its ack, the message is not delivered to the group again.",
     "deliveries with a known lease",
 )
 
@@ -77,4 +77,4 @@ CAUSE = f"""case
     when ack_unsure then 'ack of unknown effect'
     when until_lo is null then 'lease not recorded'
     else 'lease ended' end"""
-"""Why a message came again (INV-DUP); null on a delivery that had no successor."""
+"""The cause of the next delivery (INV-DUP); null for the last delivery."""

@@ -1,9 +1,9 @@
-"""Fairness: while somebody asks and something waits, every queue of a group goes on.
+"""Fairness: while a group polls and messages are available, no queue stalls.
 
-INV-FAIR  Between two first deliveries from a queue to a group there are no 60 s through which a message waited that
-          came afterwards, and in which a poll of the group was asked and answered. Ordered groups are left out: what
-          waits there may have to; so are lite topics, whose messages wait for clients that want them. A client cannot
-          see what others of its group got: on its account it is possible only.
+INV-FAIR  There are no 60 s between two first deliveries from a queue to a group during which the later message was
+          available and a poll of the group was begun and answered. Not judged: ordered groups, in which a message may
+          wait for others, and lite topics, in which it waits for subscribers. As observed by a client it is possible
+          only: deliveries to other members are unknown.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from aiorocketmq_audit.rules.rule import Check, Rule
 
 CHECK = Check(
     "fairness",
-    "While somebody asks and something waits, every queue of a group goes on.",
+    "While a group polls and messages are available, no queue stalls.",
     "half minutes of queues",
 )
 

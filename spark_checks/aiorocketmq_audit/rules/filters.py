@@ -1,14 +1,14 @@
-"""Filters: a consumer gets what it asked for, and nothing else.
+"""Filters: a consumer is delivered what it subscribed to, and nothing else.
 
-INV-FILTER   A delivery's tag is one of those that its receive asked for. SQL expressions are not judged: the properties
-             that they look at are not in a recording.
-INV-ISOLATE  An answer holds messages of the topic, and for the group, that its poll asked for; and a consumer of lite
-             topics gets messages of those that it wants, and of no others.
+INV-FILTER   A delivery's tag matches the filter of its receive. SQL expressions are not judged: a recording does not
+             contain the properties that they refer to.
+INV-ISOLATE  An answer holds messages of the topic and group of its poll; and a consumer of lite topics is delivered
+             messages of its subscribed lite topics only.
 
-Of lite topics: a list that was told to the servers counts from its call on, and what it leaves out is surely over when
-it was answered OK before the poll of a delivery was asked. Judged are clients whose whole list was told by then; a list
-of which nobody knows whether it came there may count for ever, and what a server says to have taken away is over for
-the audit with the next whole list, as a list under way may have crossed that word.
+A subscription of lite topics counts from the call of its list on. It has surely ended if a later list without the topic
+was answered OK before the poll of a delivery began. Only clients with a complete list by then are judged. A list of
+unknown outcome may count for ever; a topic that the server unsubscribed counts until the next complete list, since a
+list in flight may have crossed the notification.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from aiorocketmq_audit.rules.rule import Check, Rule
 
 CHECK = Check(
     "filters",
-    "A consumer gets what it asked for, and nothing else.",
+    "A consumer is delivered what it subscribed to, and nothing else.",
     "deliveries by tag or lite topic, and answers to polls",
     depends_on_time=False,
 )
@@ -28,7 +28,7 @@ ANSWERS = (
     Rule(
         check=CHECK.name,
         invariant="INV-ISOLATE",
-        # Two polls of one id say nothing.
+        # Two polls with one id cannot be told apart.
         judged="asked_least = asked_most and given_least is not null",
         violated="given_least != asked_most or given_most != asked_most",
         first="poll",

@@ -1,7 +1,7 @@
-"""Handles: a receipt handle stands for one delivery of one message.
+"""Handles: a receipt handle identifies one delivery of one message.
 
-INV-HANDLE  No two deliveries come with the same handle, unless one request was answered twice; and whoever uses a
-            handle settles the message that it came with.
+INV-HANDLE  No two deliveries have the same handle, unless one request was answered twice; and a request with a handle
+            settles the message that was delivered with it.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from aiorocketmq_audit.rules.rule import Check, Rule
 
 CHECK = Check(
     "handles",
-    "A receipt handle stands for one delivery of one message.",
+    "A receipt handle identifies one delivery of one message.",
     "receipt handles",
     depends_on_time=False,
 )
@@ -19,7 +19,7 @@ HANDLES = (
     Rule(
         check=CHECK.name,
         invariant="INV-HANDLE",
-        # A handle from before the recording is not known.
+        # Handles from before the recording are unknown.
         judged="given > 0",
         violated="""given > 1 and (alone > 0 or request_least != request_most) or least != most""",
         first="first",

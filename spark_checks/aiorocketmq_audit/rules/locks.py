@@ -1,13 +1,13 @@
-"""Locks: one member of a group has the lock of a queue, and works on the queue's messages only while it has it.
+"""Locks: one member of a group holds the lock of a queue, and handles the queue's messages only while it holds it.
 
-INV-LOCK       A broker grants nobody the lock of a queue while another member of the group surely holds it: from the
-               answer that granted it, until its holder asks for its release, or is refused it, or LIVES_US after it
-               was asked for last.
+INV-LOCK       A broker does not grant the lock of a queue while another member of the group surely holds it: from the
+               answer that granted it until its holder requests the release, or is refused a renewal, or LIVES_US after
+               the last request.
 INV-LOCK-WORK  A consumer that takes locks handles a message only while it holds the lock of the queue from which it
-               was read: it begins after the lock was granted, and ends before it asks for the release, learns that it
-               has lost the lock, or has not renewed it for LIVES_US.
+               was read: the handler begins after the lock was granted, and ends before the consumer requests the
+               release, is refused a renewal, or has not renewed for LIVES_US.
 
-Locks are in a broker's memory: one that was restarted grants them again (E4). Retries are left out: they come from
+Locks are in a broker's memory: after a restart they are granted again (E4). Retries are not judged: they are read from
 other queues.
 """
 
@@ -17,12 +17,12 @@ from aiorocketmq_audit.rules.rule import Check, Rule
 
 CHECK = Check(
     "locks",
-    "One member of a group has the lock of a queue, and works on its messages only then.",
+    "One member of a group holds the lock of a queue, and handles its messages only while it holds it.",
     "grants of locks, and handlers of consumers that take locks",
 )
 
 LIVES_US = 60_000_000
-"""Brokers release a lock so long after it was asked for last."""
+"""Brokers release a lock so long after its last request."""
 
 _BESIDE = "if(before.recorder = recorder, 0, apart_us)"
 

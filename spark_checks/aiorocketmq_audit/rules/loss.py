@@ -1,14 +1,14 @@
-"""Loss: nothing that was stored is passed over, and nothing is missing when a group was drained.
+"""Loss: no stored message is skipped, and none is missing after a group was drained.
 
-INV-LOSS-MID  Below the highest offset that a group was first delivered from a queue, and above the lowest, every
-              message that the group wants was delivered to it. An ordered group leaves a message group alone while one
-              of its messages is held: of such groups this is said of each message group by itself, and so is that no
-              message group begins behind a message that was stored when the group read the queue already (INV-ORD-GAP).
-              Nothing is said of the rest of the queue: it may yet come.
-INV-LOSS      When a group has polled empty for long enough, every message that it must have had is settled.
+INV-LOSS-MID  Between the lowest and the highest offset that a group was first delivered from a queue, every message
+              that matches its filter was delivered to it. An ordered group does not deliver a message group while one
+              of its messages is leased: there the rule applies to each message group separately, and a message group
+              does not begin behind a message that was stored while the group already read the queue (INV-ORD-GAP). The
+              rest of the queue is not judged: it may still be delivered.
+INV-LOSS      After a group was drained (empty polls for long enough), every message due to it is settled.
 
-A client cannot know what other consumers of its group got, so on its account both are possible, not proven; and where
-the broker's account of the group is there, that decides.
+As observed by a client both are possible, not proven, since deliveries to other consumers of the group are unknown; if
+the broker recorded the group as well, its observation decides.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from aiorocketmq_audit.rules.rule import Check, Rule
 
 CHECK = Check(
     "loss",
-    "Nothing that was stored is passed over.",
+    "No stored message is skipped.",
     "stored messages that groups have passed",
     depends_on_time=False,
 )
@@ -31,7 +31,7 @@ STORED = (
         certain="by_broker",
         first="place",
         second="beyond",
-        # A message may be lost for several groups.
+        # One message may be lost in several groups.
         keys=("wish", "null"),
     ),
 )
@@ -45,7 +45,7 @@ DRAINED = (
         certain="by_broker",
         first="sent",
         second="drained",
-        # A message may be lost for several groups.
+        # One message may be lost in several groups.
         keys=("wish", "null"),
     ),
 )

@@ -1,11 +1,11 @@
-"""Offsets: a place in a queue holds one message, and serial sends of a producer take increasing places.
+"""Offsets: an offset of a queue holds one message, and serial sends of a producer have increasing offsets.
 
-INV-OFFSET      Receipts and first attempts name one message for each (queue, offset). Retries are left out: they come
-                from other queues. So is what a client gets after a poll of its group that lost its answer.
-INV-OFFSET-ORD  When a send was answered before the next one to the same queue by the same producer began, that one's
-                offset is higher.
+INV-OFFSET      Receipts and first attempts name one message for each (queue, offset). Not judged: retries, which are
+                read from other queues, and deliveries to a client after a poll of its group with a lost answer.
+INV-OFFSET-ORD  If a send was answered before the producer began the next one to the same queue, the offset of the next
+                one is higher.
 
-A server that crashed before it had written everything gives places away again (E4).
+A server that crashed before it flushed assigns offsets again (E4).
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from aiorocketmq_audit.rules.rule import Check, Rule
 
 CHECK = Check(
     "offsets",
-    "A place in a queue holds one message, and sends one after the other take places one after the other.",
+    "An offset of a queue holds one message, and serial sends of a producer have increasing offsets.",
     "places and sends in a row",
     depends_on_time=False,
 )

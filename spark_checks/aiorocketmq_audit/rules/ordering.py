@@ -1,13 +1,13 @@
-"""Ordering: an ordered group gets the messages of a message group in the order of their offsets, one after the other.
+"""Ordering: an ordered group is delivered the messages of a message group in the order of their offsets, one by one.
 
 INV-ORD         Before a message is delivered, every earlier one of its message group that was delivered is settled
-                (acked, forwarded, dead-lettered, attempts exhausted), or comes with it in the same answer.
+                (acked, forwarded, dead-lettered, attempts exhausted), or is part of the same answer.
 INV-ORD-FIRST   First deliveries have increasing offsets.
-INV-ORD-HANDLE  A push consumer's handlers work on the messages of a message group one at a time: no handler begins
-                while another one is at work that still holds its message. One that goes on after its lease has ended
-                says nothing: by then the message may be another's.
+INV-ORD-HANDLE  A push consumer's handlers process the messages of a message group one at a time: no handler begins
+                while another one runs that still leases its message. A handler that runs beyond its lease is not
+                counted: by then another consumer may lease the message.
 
-Clocks of two recorders may disagree by a little: what lies closer together than that is no proof.
+Clocks of two recorders may differ slightly: events within that tolerance prove nothing.
 """
 
 from __future__ import annotations
@@ -16,18 +16,18 @@ from aiorocketmq_audit.rules.rule import ITSELF, Check, Rule
 
 CHECK = Check(
     "ordering",
-    "A group that asked for order gets the messages of a message group one after the other, as stored.",
+    "An ordered group is delivered the messages of a message group one by one, in the order of their offsets.",
     "first deliveries of ordered messages",
     by_order=True,
 )
 
 NEVER = 1 << 62
-"""The end of what has none."""
+"""The end of intervals without an end."""
 
 EXEMPTIONS = ("reset", "restart")
 
 _JUDGED = "number = 1 and ordered and grouped and offset is not null"
-# With a higher number it is not the first one, though nobody recorded those before.
+# With a higher number it is not the first attempt, even if the earlier ones are not recorded.
 _PASSED = """coalesce(coalesce(attempt, 1) = 1 and passed.offset > offset
     and passed.hi <= hi - if(passed.recorder = recorder, 0, apart_us), false)"""
 _OPEN = """coalesce(open.end > hi + if(open.one_clock and open.recorder = recorder, 0, apart_us)
@@ -50,7 +50,7 @@ DELIVERIES = (
         invariant="INV-ORD",
         judged=_JUDGED,
         violated=f"{_OPEN} and not {_PASSED}",
-        # A message that was never settled has no end: no margin can be told.
+        # A message that was never settled has no end, so that the margin is unknown.
         margin=f"if(open.end < {NEVER}, open.end - hi, null)",
         first="struct(open.hi as at, open.recorder as recorder, open.seq as seq)",
         second=ITSELF,
@@ -66,7 +66,7 @@ HANDLERS = (
         check=CHECK.name,
         invariant="INV-ORD-HANDLE",
         judged="true",
-        # Which of the two began first, clocks that are apart may not tell: then each began while the other was at work.
+        # If the begins lie within the clock tolerance, their order is unknown: then each began while the other ran.
         violated=f"""other.until > at + {_BESIDE}
             and (other.at + {_BESIDE} <= at or coalesce(until > other.at + {_BESIDE}, false))""",
         margin=f"if(other.until < {NEVER}, other.until - at, null)",

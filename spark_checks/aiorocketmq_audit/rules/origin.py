@@ -1,8 +1,8 @@
-"""Origin: what is delivered was sent, as it was sent, and was not refused.
+"""Origin: every delivered message was sent, with the same content, and its send was not rejected.
 
-INV-CONTENT  The body of every delivery is the body that was sent, and so are its properties.
-INV-FAILED   A send that was refused is never delivered.
-INV-ORIGIN   On a broker's account, which knows all sends, nothing comes from nowhere; a client cannot know that.
+INV-CONTENT  Body and properties of every delivery are those of the send.
+INV-FAILED   A message whose sends were all rejected is never delivered.
+INV-ORIGIN   As observed by a broker, which records all sends, every delivered message was sent; not judged for clients.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from aiorocketmq_audit.rules.rule import Check, Rule
 
 CHECK = Check(
     "origin",
-    "What is delivered was sent, unchanged, and not refused.",
+    "Every delivered message was sent, with the same content, and was not rejected.",
     "delivered messages whose send is known",
     depends_on_time=False,
 )
@@ -20,14 +20,14 @@ JUDGED = "(sends > 0 or by_broker)"
 
 
 def _is_other(part: str) -> str:
-    """Sends of one id that differ say nothing, nor does an account that leaves the part out."""
+    """Unknown if sends of one id differ, or if the observer does not record the part."""
     sent = f"sent_{part}_least"
     return f"""coalesce({sent} = sent_{part}_most and
         (given_{part}_least != {sent} or given_{part}_most != {sent}), false)"""
 
 
 _CHANGED = f"({_is_other('body')} or {_is_other('props')})"
-# All its sends were answered, and all answers were refusals.
+# All its sends were answered, and all were rejected.
 REFUSED = "(refused > 0 and answered = refused and called <= answered)"
 _FIRST = "coalesce(sent, given)"
 
@@ -52,7 +52,7 @@ MESSAGES = (
         check=CHECK.name,
         invariant="INV-ORIGIN",
         judged=JUDGED,
-        # The broker stored it after its account began, and recorded no send.
+        # The broker stored it after its recording began, and recorded no send.
         violated="sends = 0 and given_store > began",
         first=_FIRST,
         second="given",

@@ -1,9 +1,9 @@
-"""Queues: consumers that own whole queues own them alone, and read each in the order of its offsets.
+"""Queues: consumers that own whole queues own them exclusively, and read each in the order of its offsets.
 
-INV-ASSIGN    The times at which two consumers of a group own a queue overlap by no more than the time that a rebalance
-              takes: pull consumers, and push consumers of the remoting protocol.
-INV-PULL-ORD  What one of them is delivered from a queue has increasing offsets, unless it was assigned anew, or went to
-              another offset on purpose. Retries are left out: they come to push consumers from other queues.
+INV-ASSIGN    The ownerships of a queue by two consumers of a group overlap by no more than the duration of a rebalance:
+              pull consumers, and push consumers of the remoting protocol.
+INV-PULL-ORD  Deliveries from a queue to one of them have increasing offsets, unless the queue was assigned again, or
+              the consumer did a seek. Retries are not judged: push consumers read them from other queues.
 """
 
 from __future__ import annotations
@@ -12,12 +12,12 @@ from aiorocketmq_audit.rules.rule import Check, Rule
 
 CHECK = Check(
     "queues",
-    "Consumers that own whole queues own them alone, and read each in order.",
+    "Consumers that own whole queues own them exclusively, and read each in order.",
     "ownerships of queues and deliveries to owners",
 )
 
 REBALANCE_US = 30_000_000
-"""How long two owners are tolerated: clients rebalance every 20 s, each at its own time."""
+"""For how long two owners are tolerated: clients rebalance every 20 s, not at the same time."""
 
 OWNERSHIPS = (
     Rule(

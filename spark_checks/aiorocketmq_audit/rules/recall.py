@@ -1,7 +1,7 @@
-"""Recall: a delayed message that was taken back in time does not come.
+"""Recall: a delayed message that was recalled in time is not delivered.
 
-INV-RECALL  A recall that was answered OK more than a second before the message was due means that nobody ever gets it.
-            Later ones may lose the race.
+INV-RECALL  After a recall that was answered OK more than a second before its delivery time, a message is never
+            delivered. Later recalls may be too late.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 from aiorocketmq_audit.rules.rule import Check, Rule
 
 CHECK = Check(
-    "recall", "A delayed message that was taken back in time does not come.", "messages taken back in time"
+    "recall", "A delayed message that was recalled in time is not delivered.", "messages recalled in time"
 )
 
 RACE_US = 1_000_000

@@ -1,12 +1,12 @@
-"""Retry timing: a message comes again when it was asked to: not before, and not much later while somebody asks for it.
+"""Retry timing: a message is redelivered when requested: not before, and not much later while the group polls.
 
 INV-EARLY   After a change of its lease that requested a retry, a message is not delivered before that time.
-INV-LATE    When a lease has ended and a poll of the group stays open from then until the bound, the message has come
-            by then. Without such a poll nothing is said: nobody asked.
+INV-LATE    If a lease expired and a poll of the group is open from then until the bound, the message is redelivered
+            by then. Without such a poll it is not judged.
 
-Ordered groups are left out of INV-LATE, as others may have to go first; so is what comes by a poll that was out
-already when the lease ended, because servers before 5.4 wake none for what comes again (live-broker-consumption V1).
-A late message that the broker recorded as settled, or that used up its attempts, is not waited for.
+INV-LATE does not apply to ordered groups, in which earlier messages go first, nor to deliveries by a poll that was open
+when the lease expired: servers before 5.4 do not wake polls for redeliveries (live-broker-consumption V1). A message
+that the broker recorded as settled, or that reached its last attempt, is not late.
 """
 
 from __future__ import annotations
@@ -17,16 +17,16 @@ from aiorocketmq_audit.rules.rule import Check, Rule
 
 CHECK = Check(
     "retry timing",
-    "A message comes again when it was asked to: not before, and not much later.",
+    "A message is redelivered when requested: not before, and not much later.",
     "redeliveries",
 )
 
 PARKED_US = 30_000_000
-"""No server lets a poll wait for as long as that."""
+"""An upper bound of the time that servers let a poll wait."""
 
 _CERTAIN = f"{SURELY_EARLY} and not {REVERSIBLE}"
 _BOUND = "until_hi + late_us"
-# Whoever does not know its number does not know whether it was the last one.
+# If the attempt is unknown, it may have been the last one.
 _OPEN = "next is null and done_lo is null and attempt is not null"
 _PARKED = f"coalesce(next.polled_us < {PARKED_US} and next.hi - next.polled_us <= until_hi, false)"
 

@@ -1,6 +1,6 @@
-"""A rule: the conditions over the rows of one frame under which a promise was kept, broken, or may have been.
+"""A rule: conditions over the rows of one frame under which a promise was kept, broken, or possibly broken.
 
-Conditions are texts of Spark SQL: they need no session to be written, `explain` prints them, and tests change them.
+Conditions are Spark SQL texts: they need no session to be defined, `explain` prints them, and tests mutate them.
 """
 
 from __future__ import annotations
@@ -10,25 +10,25 @@ from dataclasses import dataclass, field
 from types import MappingProxyType
 
 ITSELF = "struct(hi as at, recorder, seq)"
-"""The place of a row of the frame `deliveries`, as time, recorder (hash) and number."""
+"""The event of a row of the frame `deliveries`: time, recorder (hash) and sequence number."""
 
 FACTS = ("account", "poll", "queue", "batch", "offset", "until", "bound", "missing")
-"""What a second look at the few findings of a rule may need beyond places and keys, as 64-bit numbers."""
+"""Values for the confirmation of a finding, beyond its events and keys, as 64-bit numbers."""
 
 
 @dataclass(frozen=True, slots=True)
 class Check:
-    """One promise, or a few that belong together, as people choose and read them."""
+    """One promise, or several related ones: the unit of selection and reporting."""
 
     name: str
     promise: str
-    """In a sentence."""
+    """One sentence."""
     subject: str
-    """What is counted as judged, in the plural."""
+    """What is judged, as a plural noun."""
     depends_on_time: bool = True
-    """Whether clocks that disagree leave it unsure."""
+    """Whether findings are uncertain if clocks disagree."""
     by_order: bool = False
-    """Whether that is so only of findings by two recorders: what one alone recorded is in its order."""
+    """Whether this applies only to findings across two recorders: events of one recorder are in order."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -38,11 +38,11 @@ class Rule:
     check: str
     invariant: str
     judged: str
-    """The row is a fact of this rule."""
+    """The rule applies to the row."""
     violated: str
-    """The promise was broken, or may have been."""
+    """The promise was broken, or possibly broken."""
     certain: str = "true"
-    """It was broken whatever nobody saw; else the finding is *possible*."""
+    """It was broken whatever happened unobserved; otherwise the finding is *possible*."""
     margin: str = "null"
     """By how much, in microseconds."""
     first: str = ITSELF
@@ -50,22 +50,22 @@ class Rule:
     second: str = ITSELF
     """The later one."""
     own: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
-    """Exemptions that the row itself tells, with their conditions; the first one that holds counts."""
+    """Exemptions that follow from the row itself, with their conditions; the first one that holds counts."""
     exemptions: tuple[str, ...] = ()
-    """Names of exemptions to look for between `first` and `second`."""
+    """Names of exemptions that apply if their event is between `first` and `second`."""
     since: str | None = None
-    """From when on a restart exempts; by default the time of `first`."""
+    """A restart after this time exempts; by default the time of `first`."""
     acked: str = "null"
-    """When the server said that it is settled: it may have forgotten that in a restart soon after."""
+    """When the server confirmed the settlement, which a restart soon after may lose."""
     keys: tuple[str, str] = ("null", "null")
-    """Whose exemptions count, beside those of everyone: hashes of the group and of the client, or null."""
+    """Hashes of the group and of the client whose exemptions apply, in addition to global ones, or null."""
     confirmed: str | None = None
-    """The second look that decides whether the finding stands; a name of `rules.confirming`."""
+    """The name of the confirmation that decides whether the finding stands."""
     facts: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
-    """What that look needs: some of FACTS."""
+    """Inputs of the confirmation: some of FACTS."""
 
     def finding(self) -> str:
-        """A struct that tells the finding, or null where there is none."""
+        """Return the SQL expression of the finding as a struct, null if there is none."""
         own = "".join(f" when {condition} then '{name}'" for name, condition in self.own.items())
         exemption = f"case{own} end" if own else "cast(null as string)"
         facts = ", ".join(f"cast({self.facts.get(name, 'null')} as bigint) as {name}" for name in FACTS)
@@ -81,7 +81,7 @@ class Rule:
             cast(array({exemptions}) as array<string>) as exemptions, {facts}) end"""
 
     def description(self) -> str:
-        """The rule in words and conditions, for people."""
+        """Return the rule with its conditions as text."""
         names = ("judged", "violated", "certain", "margin", "first", "second")
         lines = [f"{self.invariant}, check {self.check}"]
         lines += [f"  {name}: {' '.join(getattr(self, name).split())}" for name in names]

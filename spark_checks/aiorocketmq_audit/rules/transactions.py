@@ -1,12 +1,10 @@
-"""Transactions: a half message is delivered after a commit was tried, never after a rollback alone.
+"""Transactions: a half message is delivered after an attempted commit, never after a rollback alone.
 
-INV-TX        Of a transaction that the account knows, nothing is delivered before a commit was tried. Where only a
-              client recorded it, and nobody rolled back, another producer of its group may have committed unseen:
-              possible, not proven.
-INV-TX-CHECK  When a decision was answered OK, the server stops asking within one interval of checks. A decision ends
-              one half message, and a send that the network repeated stores several of one transaction: where the broker
-              recorded several, it may ask about those that are left; where nobody recorded how many there are, that is
-              possible only. A killed server may ask again about what it was told last (E4).
+INV-TX        No message of a recorded transaction is delivered before a commit was attempted. If only a client recorded
+              it, without a rollback, another producer of the group may have committed it: possible, not proven.
+INV-TX-CHECK  After a decision was answered OK, the server stops its checks within one interval. A decision resolves one
+              half message, and a duplicated send stores several of one transaction: not judged if the broker recorded
+              several, possible if their number is unknown. A killed server may check the last decisions again (E4).
 """
 
 from __future__ import annotations
@@ -15,12 +13,12 @@ from aiorocketmq_audit.rules.rule import Check, Rule
 
 CHECK = Check(
     "transactions",
-    "A half message comes when it was committed, and nobody is asked about it for ever.",
+    "A half message is delivered after its commit, and is not checked after its decision.",
     "transactions",
 )
 
 CHECK_US = 31_000_000
-"""One interval between checks (30 s) and a second: a decision is written in batches (broker-semantics R9.11)."""
+"""One interval between checks (30 s) and a second: decisions are written in batches (broker-semantics R9.11)."""
 
 TRANSACTIONS = (
     Rule(
