@@ -107,6 +107,7 @@ from .push_consumer import (
     RetryLater as RetryLater,
 )
 from .recording import Recorder as Recorder
+from .redrive import DeadLetterFilter as DeadLetterFilter, Redriven as Redriven
 from .simple_consumer import SimpleConsumer as SimpleConsumer
 from .subscription import Sql as Sql, Tags as Tags, dead_letters as dead_letters
 from .transaction import Resolution as Resolution, Transaction as Transaction

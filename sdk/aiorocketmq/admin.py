@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
 from types import TracebackType
-from typing import Literal, Self
+from typing import TYPE_CHECKING, Literal, Self
 
 from aiorocketmq._admin import groups, offsets, stored, topics
 from aiorocketmq._admin.masters import Masters, parse_servers
@@ -31,8 +31,11 @@ from aiorocketmq._remoting.pool import Pool
 from aiorocketmq._remoting.tls import ssl_context
 from aiorocketmq._remoting.users import rights_body, subject, user_body
 from aiorocketmq.config import Credentials, Tls
-from aiorocketmq.errors import ClosedError
+from aiorocketmq.errors import ClosedError, NotFoundError, TopicNotFoundError, UsageError
 from aiorocketmq.message import MessageQueue, ReceivedMessage
+
+if TYPE_CHECKING:
+    from aiorocketmq.redrive import DeadLetterFilter, Redriven
 
 __all__ = [
     "Admin",
@@ -70,6 +73,7 @@ class Admin:
         credentials: Credentials | None = None,
         tls: Tls | None = None,
     ) -> None:
+        self._endpoint = endpoint
         self._addresses, self._through_namesrv = parse_servers(endpoint)
         if not timeout > 0:
             raise ValueError(f"timeout must be a positive number of seconds, not {timeout!r}")
@@ -319,6 +323,61 @@ class Admin:
         if not key or key.split() != [key]:
             raise ValueError(f"key {key!r} must not be empty or contain white space")
         return await stored.by_key(self._masters, topic, key, since, until, limit)
+
+    async def redrive(
+        self,
+        group: str,
+        *,
+        to: str | None = None,
+        chosen: DeadLetterFilter | None = None,
+        limit: int | None = None,
+        dry_run: bool = False,
+        on_progress: Callable[[Redriven], object] | None = None,
+    ) -> Redriven:
+        """Send the dead letters of `group` back to the topics that they came from, or all to topic `to`.
+
+        Every group of such a topic gets them again. Body, tag, keys, properties, message group and message id stay;
+        delays do not. The dead-letter topic keeps its copies, and the offsets of a consumer group `redrive-GROUP` say
+        how far it was done: another call goes on there, and sends nothing twice. Only what is there at the beginning is
+        sent, so that messages which fail again do not go in circles. `chosen` leaves out others; each filter has a
+        progress of its own. `limit` bounds how many are sent. `dry_run` sends and stores nothing. `on_progress` is
+        called after each batch of at most 64.
+
+        Raises NotFoundError if the group has no dead letters, UsageError at `broker://` addresses, or for a dead letter
+        whose origin is unknown, and what sending raises. After an error or a cancellation, the next call begins with
+        the batch that was not finished: its messages may be stored twice, under the same ids."""
+        check_group(group)
+        if to is not None:
+            check_topic(to)
+        if limit is not None and limit < 1:
+            raise ValueError(f"limit must be at least 1, got {limit!r}")
+        if not self._through_namesrv:
+            raise UsageError(
+                "a redrive needs routes: give the address of a name server, namesrv://host:9876", group=group
+            )
+        from aiorocketmq import redrive
+
+        chosen = chosen or redrive.DeadLetterFilter()
+        try:
+            spans = await self.spans(f"%DLQ%{group}")
+        except TopicNotFoundError as error:
+            raise NotFoundError(
+                f"group {group!r} has no dead letters: the topic %DLQ%{group} does not exist", group=group
+            ) from error
+        if not dry_run:
+            await self.create_group(redrive.progress_group(group, chosen))
+        return await redrive.redrive(
+            self._endpoint,
+            group,
+            {span.queue: span.max_offset for span in spans if span.max_offset > span.min_offset},
+            to=to,
+            chosen=chosen,
+            limit=limit,
+            dry_run=dry_run,
+            on_progress=on_progress,
+            credentials=self._credentials,
+            tls=self._tls,
+        )
 
     async def create_user(self, user: str, secret: str, *, super_user: bool = False) -> None:
         """Create `user` on every master; only a `super_user` may do everything. Raises RefusedError when it exists.

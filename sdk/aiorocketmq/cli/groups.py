@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, Literal
@@ -172,6 +173,70 @@ def reset(
         for queue, offset in sorted(moved.items())
     ]
     print_rows(rows, as_json=as_json)
+
+
+@group.command()
+@click.argument("name", callback=group_name)
+@click.option("--to", callback=topic_name, help="Send all to this topic, not where they came from.")
+@click.option("--topic", callback=topic_name, help="Only what came from this topic.")
+@click.option("--tag", help="Only what has this tag.")
+@click.option("--key", help="Only what has this key.")
+@click.option("--since", callback=moment, metavar="TIME", help="Only dead letters since this time.")
+@click.option("--until", callback=moment, metavar="TIME", help="Only dead letters before this time.")
+@click.option("--limit", type=click.IntRange(min=1), help="Send so many at most.")
+@click.option("--dry-run", is_flag=True, help="Only count; nothing is sent.")
+@json_option
+@server_options
+def redrive(
+    name: str,
+    to: str | None,
+    limit: int | None,
+    dry_run: bool,
+    as_json: bool,
+    server: Masters,
+    **chosen: Any,
+) -> None:
+    """Send the dead letters of consumer group NAME back to the topics that they came from.
+
+    Called again, it goes on where it ended: nothing is sent twice. Each choice of --topic, --tag, --key, --since and
+    --until has a progress of its own.
+
+    \b
+    Examples:
+      aiorocketmq group redrive billing --dry-run
+      aiorocketmq group redrive billing --tag paid --limit 100
+    """
+    from dataclasses import asdict
+
+    from aiorocketmq.cli.tables import print_rows
+    from aiorocketmq.redrive import DeadLetterFilter, Redriven
+
+    def show(done: Redriven) -> None:
+        click.echo(f"\r{done.read} dead letters read, {done.total} sent", nl=False, err=True)
+
+    watches = sys.stderr.isatty()
+    # Any: click hands the options over by name.
+    done = server.ask(
+        lambda admin: admin.redrive(
+            name,
+            to=to,
+            chosen=DeadLetterFilter(**chosen),
+            limit=limit,
+            dry_run=dry_run,
+            on_progress=show if watches else None,
+        )
+    )
+    if watches:
+        click.echo(err=True)
+    if as_json:
+        print_rows([asdict(done)], as_json=True)
+        return
+    verb = "would be sent" if dry_run else "sent"
+    for topic, count in sorted(done.sent.items()):
+        click.echo(f"{count} {verb} to {topic}")
+    click.echo(
+        f"{done.total} of {done.read} dead letters {verb}, {done.filtered} filtered out, {len(done.unusable)} unusable"
+    )
 
 
 def _place(text: str) -> datetime | Literal["beginning", "end"]:

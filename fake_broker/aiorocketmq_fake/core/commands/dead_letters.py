@@ -4,6 +4,7 @@ from dataclasses import replace
 
 from aiorocketmq_fake.core.commands.storing import Storage
 from aiorocketmq_fake.core.state import State
+from aiorocketmq_fake.core.values.classic_model import Classic
 from aiorocketmq_fake.core.values.events import DeadLettered, StoredAs
 from aiorocketmq_fake.core.values.model import StoredMessage
 from aiorocketmq_fake.core.values.names import dead_letter_topic, plain_retry_topic
@@ -31,10 +32,17 @@ class DeadLetters:
         if profile.dead_letters_make_retry_topic:
             self._storage.system_topic(plain_retry_topic(group))
         with_origin = profile.dead_letters_tell_origin
+        classic = message.content.classic or Classic()
+        properties = {
+            "RETRY_TOPIC": message.topic,
+            "ORIGIN_MESSAGE_ID": message.content.message_id,
+            **classic.properties,
+        }
+        content = replace(message.content, topic=topic.name, classic=replace(classic, properties=properties))
         copy = self._storage.append(
             topic,
             0,
-            replace(message.content, topic=topic.name),
+            content,
             profile.dead_letter_type or message.message_type,
             StoredAs.DEAD_LETTER,
             attempts_before=message.attempts_before + 1 if profile.dead_letters_keep_attempts else 0,
