@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import re
 import sys
 from importlib.metadata import version as installed_version
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import aiorocketmq
+import aiorocketmq_fake
 from docutils.nodes import Element
 
 if TYPE_CHECKING:
@@ -44,9 +46,11 @@ html_title = f"aiorocketmq {release}"
 html_static_path = ["_static"]
 html_css_files = ["wide.css"]
 
+RULE = re.compile(r"\bR\d+\.\d+\b")
+
 
 def mark_code(app: Sphinx, what: str, name: str, obj: object, options: object, lines: list[str]) -> None:
-    """Make the indented blocks of our docstrings, which people read as code, code for Sphinx as well."""
+    """Make the indented blocks of our docstrings, which people read as code, code for Sphinx as well; link rules."""
     marked: list[str] = []
     in_block = False
     for line in lines:
@@ -57,18 +61,18 @@ def mark_code(app: Sphinx, what: str, name: str, obj: object, options: object, l
             in_block = True
         elif line.strip() and not indented:
             in_block = False
-        marked.append(line)
+        marked.append(line if indented else RULE.sub(r":doc:`\g<0> </reference/rules>`", line))
     lines[:] = marked
 
 
 def find_public_name(app: Sphinx, env: BuildEnvironment, node: Element, shown: Element) -> Element | None:
     """Resolve a name by the module that defines it, as in types, to the one under which users import it."""
-    name = node.get("reftarget", "").rpartition(".")[2]
-    if node.get("refdomain") != "py" or name not in aiorocketmq.__all__:
+    place, _, name = node.get("reftarget", "").rpartition(".")
+    package = aiorocketmq_fake if place.startswith("aiorocketmq_fake") else aiorocketmq
+    if node.get("refdomain") != "py" or name not in package.__all__:
         return None
-    python = env.get_domain("py")
-    target = f"aiorocketmq.{name}"
-    return python.resolve_xref(env, node["refdoc"], app.builder, "obj", target, node, shown)
+    target = f"{package.__name__}.{name}"
+    return env.get_domain("py").resolve_xref(env, node["refdoc"], app.builder, "obj", target, node, shown)
 
 
 def setup(app: Sphinx) -> None:
