@@ -167,14 +167,35 @@ class Fixture:
                 return client
             await self.clock.sleep(1.0)
 
-    async def send(self, topic: str, *bodies: str | bytes, **fields: Any) -> list[Sent]:
+    def message(self, topic: str, body: str | bytes, **fields: Any) -> pb.Message:
+        """Return a message that is born now; `fields` are those of `requests.message`."""
+        return requests.message(topic, body, **{"born_at": self.clock.wall(), **fields})
+
+    def message_of_type(
+        self,
+        topic: str,
+        body: str | bytes,
+        type: str,  # noqa: A002
+        *,
+        delay: float = 2.0,
+    ) -> pb.Message:
+        """Return a message of type NORMAL, FIFO, DELAY or TRANSACTION."""
+        return self.message(
+            topic,
+            body,
+            group="mg" if type == "FIFO" else None,
+            deliver_at=self.clock.wall() + delay if type == "DELAY" else None,
+            kind=pb.MessageType.TRANSACTION if type == "TRANSACTION" else None,
+        )
+
+    async def send(
+        self, topic: str, *bodies: str | bytes, client: ProbeClient | None = None, **fields: Any
+    ) -> list[Sent]:
         """Send the bodies one after the other; AssertionError unless each is accepted.
 
         `fields` are those of `requests.message`.
         """
-        return [
-            await self.send_message(requests.message(topic, body, **self._born(fields))) for body in bodies
-        ]
+        return [await self.send_message(self.message(topic, body, **fields), client) for body in bodies]
 
     async def backlog(self, topic: str, *bodies: str | bytes, **fields: Any) -> list[Sent]:
         """The same as `send`, and wait until another group has received all of them: servers make a message
@@ -185,10 +206,10 @@ class Fixture:
         return sent
 
     async def send_all(
-        self, topic: str, bodies: Iterable[str | bytes], *, lanes: int = 8, **fields: Any
+        self, topic: str, bodies: Iterable[str | bytes], *, concurrency: int = 8, **fields: Any
     ) -> list[Sent]:
-        """Send the bodies, `lanes` at a time; return the receipts in order of the bodies."""
-        free = asyncio.Semaphore(lanes)
+        """Send the bodies, `concurrency` at a time; return the receipts in order of the bodies."""
+        free = asyncio.Semaphore(concurrency)
         await self._main_producer(topic)
 
         async def one(body: str | bytes) -> Sent:
@@ -271,14 +292,14 @@ class Fixture:
         arrive."""
         (sent,) = await self.send(consumer.topic, "sentinel", **(sentinel or {}))
         end = self.clock.now() + 2 * PROMPT
-        beside: list[Delivery] = []
+        others: list[Delivery] = []
         while self.clock.now() < end:
             answer = await consumer.receive(**{"invisible": LEASE, **arguments, "poll": SHORT_POLL})
             closing = [one for one in answer.deliveries if one.id == sent.id]
-            beside += [one for one in answer.deliveries if one.id != sent.id]
+            others += [one for one in answer.deliveries if one.id != sent.id]
             await consumer.ack(*(answer.deliveries if settle else closing))
             if closing:
-                return beside
+                return others
         raise Inconclusive("the sentinel that closes the quiet window was not delivered")
 
     async def settle(self) -> None:
@@ -287,9 +308,6 @@ class Fixture:
             return
         for consumer in self._consumers:
             await consumer.ack_remaining()
-
-    def _born(self, fields: dict[str, Any]) -> dict[str, Any]:
-        return {"born_at": self.clock.wall(), **fields}
 
     async def _main_producer(self, topic: str) -> ProbeClient:
         if self._producer is None:

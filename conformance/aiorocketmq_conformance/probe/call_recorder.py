@@ -190,10 +190,10 @@ class CallRecorder:
 
     def _ack(self, client_id: str, request: pb.AckMessageRequest) -> OnResponse:
         # With another topic a handle settles ignore, whatever the response.
-        held = [self._held(entry.receipt_handle, request.topic.name) for entry in request.entries]
+        leases = [self._held(entry.receipt_handle, request.topic.name) for entry in request.entries]
         common = [
             None if lease is None else self._settling(client_id, request, lease, entry.receipt_handle)
-            for lease, entry in zip(held, request.entries, strict=True)
+            for lease, entry in zip(leases, request.entries, strict=True)
         ]
         for each in common:
             if each is not None:

@@ -185,11 +185,11 @@ async def ack_denied(fixture: Fixture) -> None:
     broker = await guarded(fixture)
     owner = await broker.consumer(await broker.user("owner"))
     assert await broker.send(owner.client, "1") == "OK"
-    held = await owner.one()
-    thief = await broker.client(await broker.user("thief", groups=(fixture.fresh("other"),)))
-    reply = await thief.ack(broker.topic, broker.group, held)
+    leased = await owner.one()
+    outsider = await broker.client(await broker.user("thief", groups=(fixture.fresh("other"),)))
+    reply = await outsider.ack(broker.topic, broker.group, leased)
     assert code_of(reply) == DENIED
-    await owner.ack(held)
+    await owner.ack(leased)
 
 
 @case("auth.revoked", rules=("R14.1",), level=EXTENSION, needs=NEEDS, timeout=330.0)

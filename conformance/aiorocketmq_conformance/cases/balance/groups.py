@@ -23,7 +23,7 @@ async def _members(fixture: Fixture, count: int, *, queues: int = 4, **arguments
     ]
 
 
-class _Drain:
+class _Pool:
     """Consumers that run concurrently until a number of messages are acknowledged."""
 
     def __init__(self, fixture: Fixture, count: int, within: float) -> None:
@@ -54,26 +54,26 @@ async def share_no_overlap(fixture: Fixture) -> None:
     """Three concurrent consumers of one group receive 200 messages, each message once."""
     members = await _members(fixture, 3)
     sent = await fixture.send_all(members[0].topic, [f"m{n}" for n in range(200)])
-    drain = _Drain(fixture, 200, 60.0)
-    await asyncio.gather(*(drain.work(one, batch=5) for one in members))
-    once_each(sent, drain.deliveries)
+    pool = _Pool(fixture, 200, 60.0)
+    await asyncio.gather(*(pool.work(one, batch=5) for one in members))
+    once_each(sent, pool.deliveries)
 
 
 @case("lb.even-4", rules=("R3.8",), level=SHOULD, timeout=150.0)
 async def even_4(fixture: Fixture) -> None:
     """Four equally fast consumers each receive 15 to 35 % of a steady stream."""
     members = await _members(fixture, 4, queues=8)
-    drain = _Drain(fixture, 240, 100.0)
+    pool = _Pool(fixture, 240, 100.0)
 
     async def produce() -> None:
         for burst in range(60):
             await fixture.send(members[0].topic, *(f"m{burst}-{n}" for n in range(4)))
             await fixture.clock.sleep(0.1)
 
-    await asyncio.gather(produce(), *(drain.work(one, batch=1, each=0.1) for one in members))
-    shares = sorted(len(drain.done[one.client.client_id]) / 240 for one in members)
+    await asyncio.gather(produce(), *(pool.work(one, batch=1, each=0.1) for one in members))
+    shares = sorted(len(pool.done[one.client.client_id]) / 240 for one in members)
     fixture.note("shares", str([round(share, 3) for share in shares]))
-    assert len(drain.deliveries) == 240, f"{len(drain.deliveries)} of 240 messages were acknowledged in time"
+    assert len(pool.deliveries) == 240, f"{len(pool.deliveries)} of 240 messages were acknowledged in time"
     assert shares[0] >= 0.15, f"the slowest got {shares[0]:.0%}"
     assert shares[-1] <= 0.35, f"the fastest got {shares[-1]:.0%}"
 
@@ -83,29 +83,29 @@ async def more_consumers_than_queues(fixture: Fixture) -> None:
     """On one queue at least three of four consumers receive messages: balancing is per message, not per queue."""
     members = await _members(fixture, 4, queues=1)
     sent = await fixture.send_all(members[0].topic, [f"m{n}" for n in range(200)])
-    drain = _Drain(fixture, 200, 60.0)
-    await asyncio.gather(*(drain.work(one, batch=4, each=0.05) for one in members))
-    once_each(sent, drain.deliveries)
-    active = sum(bool(done) for done in drain.done.values())
+    pool = _Pool(fixture, 200, 60.0)
+    await asyncio.gather(*(pool.work(one, batch=4, each=0.05) for one in members))
+    once_each(sent, pool.deliveries)
+    active = sum(bool(done) for done in pool.done.values())
     fixture.note("active", active)
     assert active >= 3, f"{active} of 4 consumers got anything"
 
 
 class _Spent(NamedTuple):
     seconds: float
-    drain: _Drain
+    pool: _Pool
 
 
 async def _spent(fixture: Fixture, members: list[Consumer], spans: tuple[float, ...]) -> _Spent:
     """Return how long consumers with these processing times take for 120 messages."""
     sent = await fixture.send_all(members[0].topic, [f"m{n}" for n in range(120)])
-    drain = _Drain(fixture, 120, 100.0)
+    pool = _Pool(fixture, 120, 100.0)
     began = fixture.clock.now()
     await asyncio.gather(
-        *(drain.work(one, batch=2, each=span) for one, span in zip(members, spans, strict=True))
+        *(pool.work(one, batch=2, each=span) for one, span in zip(members, spans, strict=True))
     )
-    once_each(sent, drain.deliveries)
-    return _Spent(fixture.clock.now() - began, drain)
+    once_each(sent, pool.deliveries)
+    return _Spent(fixture.clock.now() - began, pool)
 
 
 @case("lb.slow-consumer", rules=("R5.10", "R5.12"), level=SHOULD, timeout=300.0)
@@ -121,8 +121,8 @@ async def slow_consumer(fixture: Fixture) -> None:
     assert took.seconds <= allowed + PROMPT, (
         f"{took.seconds:.1f} s, two fast ones alone {alone.seconds:.1f} s"
     )
-    drain = took.drain
-    assert len(drain.done[members[2].client.client_id]) <= 40
+    pool = took.pool
+    assert len(pool.done[members[2].client.client_id]) <= 40
 
 
 @case("lb.groups-independent", rules=("R10.1",), timeout=120.0)
@@ -134,12 +134,12 @@ async def groups_independent(fixture: Fixture) -> None:
         first = await fixture.consumer(topic)
         teams.append([first, await fixture.consumer(topic, group=first.group, prime=False)])
     sent = await fixture.send_all(topic, [f"m{n}" for n in range(100)])
-    drains = [_Drain(fixture, 100, 60.0) for _ in teams]
+    drains = [_Pool(fixture, 100, 60.0) for _ in teams]
     await asyncio.gather(
-        *(drain.work(one, batch=4) for drain, team in zip(drains, teams, strict=True) for one in team)
+        *(pool.work(one, batch=4) for pool, team in zip(drains, teams, strict=True) for one in team)
     )
-    for drain in drains:
-        once_each(sent, drain.deliveries)
+    for pool in drains:
+        once_each(sent, pool.deliveries)
 
 
 @case("lb.stalled-group-isolated", rules=("R10.1", "R5.12"), timeout=90.0)
@@ -168,11 +168,11 @@ async def all_queues_served(fixture: Fixture, count: int) -> None:
     members = await _members(fixture, count, queues=8, type="FIFO")
     for lane in range(24):
         await fixture.send(members[0].topic, *(f"{lane}-{n}" for n in range(4)), group=fixture.fresh("mg"))
-    drain = _Drain(fixture, 96, 60.0)
-    await asyncio.gather(*(drain.work(one, batch=8) for one in members))
-    queues = Counter(one.queue for one in drain.deliveries)
-    assert len(drain.deliveries) == 96, (
-        f"{96 - len(drain.deliveries)} of 96 messages were never delivered: {queues}"
+    pool = _Pool(fixture, 96, 60.0)
+    await asyncio.gather(*(pool.work(one, batch=8) for one in members))
+    queues = Counter(one.queue for one in pool.deliveries)
+    assert len(pool.deliveries) == 96, (
+        f"{96 - len(pool.deliveries)} of 96 messages were never delivered: {queues}"
     )
     assert len(queues) >= 6, f"24 message groups lie on {len(queues)} of eight queues only"
     # Every queue is in a consumer's assignment.
@@ -191,14 +191,14 @@ async def fifo_spread(fixture: Fixture) -> None:
     groups = [fixture.fresh("mg") for _ in range(64)]
     for n in range(5):
         await asyncio.gather(*(fixture.send(members[0].topic, str(n), group=group) for group in groups))
-    drain = _Drain(fixture, 320, 90.0)
-    await asyncio.gather(*(drain.work(one, batch=8) for one in members))
+    pool = _Pool(fixture, 320, 90.0)
+    await asyncio.gather(*(pool.work(one, batch=8) for one in members))
     numbers: dict[str, list[int]] = defaultdict(list)
-    for one in sorted(drain.deliveries, key=lambda one: one.serial):
+    for one in sorted(pool.deliveries, key=lambda one: one.serial):
         numbers[one.message_group].append(int(one.text))
     wrong = {group: numbers[group] for group in groups if numbers[group] != list(range(5))}
     assert not wrong, f"{len(wrong)} of 64 message groups out of order, for example {wrong.popitem()}"
-    active = sum(bool(done) for done in drain.done.values())
+    active = sum(bool(done) for done in pool.done.values())
     fixture.note("active", active)
     assert active >= 2, "one consumer did all the work"
 

@@ -150,9 +150,9 @@ async def lock_handover(fixture: Fixture) -> None:
     for member in members:
         await member.join(group, topic)
     everything = range(7)
-    held = await asyncio.gather(*(member.lock(group, topic, *everything) for member in members))
-    assert sorted(queue for share in held for queue in share) == [*everything], f"held: {held}"
-    (owner,) = (member for member, share in zip(members, held, strict=True) if 2 in share)
+    locked = await asyncio.gather(*(member.lock(group, topic, *everything) for member in members))
+    assert sorted(queue for share in locked for queue in share) == [*everything], f"held: {locked}"
+    (owner,) = (member for member, share in zip(members, locked, strict=True) if 2 in share)
     late = fixture.member()
     await late.join(group, topic)
     assert await late.lock(group, topic, *everything) == [], "a queue has two owners"

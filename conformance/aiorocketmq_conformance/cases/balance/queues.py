@@ -134,10 +134,10 @@ async def all_leave_return(fixture: Fixture) -> None:
         else:
             await member.vanish()
     await reader.send(2)
-    again = await over_remoting(fixture, topic=reader.topic, group=reader.group)
-    stored = await again.committed()
+    successor = await over_remoting(fixture, topic=reader.topic, group=reader.group)
+    stored = await successor.committed()
     assert stored == 3
-    assert (await again.pull(stored)).texts == ("m3", "m4", "m0", "m1")
+    assert (await successor.pull(stored)).texts == ("m3", "m4", "m0", "m1")
 
 
 async def _under_traffic(fixture: Fixture, group: Group, *, crashes: bool) -> None:
@@ -145,12 +145,12 @@ async def _under_traffic(fixture: Fixture, group: Group, *, crashes: bool) -> No
     workers = Workers(fixture, group)
     await workers.join()
     await workers.send(ROUNDS)
-    leaver, victim = await workers.join(), await workers.join()
+    leaver, crashing = await workers.join(), await workers.join()
     await workers.send(ROUNDS)
     await workers.leave(leaver)
     await workers.send(ROUNDS)
     if crashes:
-        await workers.crash(victim)
+        await workers.crash(crashing)
         await workers.send(ROUNDS)
     await workers.read_all()
     await workers.end()
@@ -186,12 +186,12 @@ async def lock_crash(fixture: Fixture) -> None:
     """A queue whose owner disconnects can be locked by another member only when its lock expires, and is continued at
     the committed offset."""
     group = await group_of(fixture, queues=1)
-    holder, other = await group.join(), await group.join()
-    if not holder.positions:
-        holder, other = other, holder
-    assert await holder.probe.lock(group.name, group.topic, 0) == [0]
-    await holder.read(4, commit=3)
-    await group.crash(holder)
+    owner, other = await group.join(), await group.join()
+    if not owner.positions:
+        owner, other = other, owner
+    assert await owner.probe.lock(group.name, group.topic, 0) == [0]
+    await owner.read(4, commit=3)
+    await group.crash(owner)
     assert await other.probe.lock(group.name, group.topic, 0) == []
     await fixture.clock.sleep(LOCK_LIFE - LOOKS)
     await other.probe.join(group.name, group.topic)
@@ -282,9 +282,9 @@ async def topic_recreated(fixture: Fixture) -> None:
     await reader.commit(3)
     await fixture.target.admin.delete_topic(reader.topic)
     await fixture.target.create_topic(reader.topic, queues=1)
-    again = await over_remoting(fixture, topic=reader.topic, group=reader.group)
-    await again.send(1)
-    fixture.note("committed", await again.committed())
-    page = await again.pull(0)
+    successor = await over_remoting(fixture, topic=reader.topic, group=reader.group)
+    await successor.send(1)
+    fixture.note("committed", await successor.committed())
+    page = await successor.pull(0)
     fixture.note("pull at 0", page.outcome)
     fixture.note("next", page.next_offset)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter, defaultdict
+from typing import Any
 
 from aiorocketmq_conformance.case import INFORMATIONAL, SHOULD, case
 from aiorocketmq_conformance.consumer import SHORT_POLL, Consumer, Sent
@@ -93,9 +94,7 @@ class _Workers:
                 self.shares[name] += 1
 
 
-async def _traffic(
-    fixture: Fixture, topic: str, count: int, every: float = 0.1, **fields: object
-) -> list[Sent]:
+async def _traffic(fixture: Fixture, topic: str, count: int, every: float = 0.1, **fields: Any) -> list[Sent]:
     """Send at a steady rate."""
     sent = []
     for n in range(count):
@@ -162,22 +161,22 @@ async def leave_clean(fixture: Fixture) -> None:
     await fixture.clock.sleep(expiry_window(fixture.target, LEASE).high)
     await workers.disband()
     assert set(workers.acked) == {one.id for one in sent}
-    again = workers.doubled() & before
-    assert not again, f"acknowledged before two consumers left, and redelivered: {again}"
+    redelivered = workers.doubled() & before
+    assert not redelivered, f"acknowledged before two consumers left, and redelivered: {redelivered}"
 
 
 @case("reb.crash", rules=("R7.1", "R2.15"), timeout=150.0)
 async def crash(fixture: Fixture) -> None:
     """In-flight messages of a crashed consumer are redelivered to the others after their leases, as attempt 2."""
     first = await fixture.consumer(await fixture.topic(1))
-    victim = await _another(fixture, first)
+    crashing = await _another(fixture, first)
     sent = await fixture.send(first.topic, *(f"m{n}" for n in range(6)))
-    held = await victim.take(6, invisible=LEASE, settle=False)
-    await victim.client.vanish()
+    leased = await crashing.take(6, invisible=LEASE, settle=False)
+    await crashing.client.vanish()
     window = expiry_window(fixture.target, LEASE)
     deliveries = await first.take(6, within=window.high + PROMPT, batch=6)
     assert {one.id for one in deliveries} == {one.id for one in sent}
-    by_id = {one.id: one for one in held}
+    by_id = {one.id: one for one in leased}
     for one in deliveries:
         window.check_return(by_id[one.id], one)
         assert one.attempt == 2
@@ -188,15 +187,15 @@ async def crash_dups_bounded(fixture: Fixture) -> None:
     """When one of three consumers crashes under traffic only its in-flight messages are redelivered."""
     members = [await fixture.consumer(await fixture.topic())]
     members += [await _another(fixture, members[0]) for _ in range(2)]
-    victim = members[2]
+    crashing = members[2]
     # Two that it will never acknowledge, whenever it crashes.
     sent = await fixture.send(members[0].topic, "held0", "held1")
-    in_flight = {one.id for one in await victim.take(2, invisible=LEASE, settle=False)}
+    in_flight = {one.id for one in await crashing.take(2, invisible=LEASE, settle=False)}
     workers = _Workers(fixture)
     for one in members:
         workers.join(one)
     sent += await _traffic(fixture, members[0].topic, 30)
-    in_flight |= {one.id for one in await workers.crash(victim)}
+    in_flight |= {one.id for one in await workers.crash(crashing)}
     sent += await _traffic(fixture, members[0].topic, 20)
     await workers.until(52, expiry_window(fixture.target, LEASE).high + 2 * PROMPT)
     await fixture.clock.sleep(expiry_window(fixture.target, LEASE).high)
@@ -204,7 +203,7 @@ async def crash_dups_bounded(fixture: Fixture) -> None:
     assert set(workers.acked) == {one.id for one in sent}
     twice = {one.id for member in members for one in member.deliveries if one.attempt > 1} | workers.doubled()
     # A poll in progress at the crash may have leased messages that its client never received.
-    unseen = {one.id for one in sent} - {one.id for one in victim.deliveries}
+    unseen = {one.id for one in sent} - {one.id for one in crashing.deliveries}
     assert twice <= in_flight | unseen, (
         f"redelivered without having been in flight: {twice - in_flight - unseen}"
     )
@@ -251,16 +250,16 @@ async def all_leave_return(fixture: Fixture) -> None:
 @case("reb.fifo-handover", rules=("R8.7", "R8.12"), needs=("type.fifo",), timeout=200.0)
 async def fifo_handover(fixture: Fixture) -> None:
     """When the consumer of a message group crashes, another one continues in order once the lease has expired."""
-    holder = await fixture.consumer(await fixture.topic(1, type="FIFO"), ordered=True)
-    other = await _another(fixture, holder)
-    sent = await fixture.backlog(holder.topic, *map(str, range(6)), group=fixture.fresh("mg"))
-    held = await holder.take(2, batch=2, invisible=LEASE, settle=False)
-    assert [one.id for one in held] == [one.id for one in sent[:2]]
-    await holder.client.vanish()
+    owner = await fixture.consumer(await fixture.topic(1, type="FIFO"), ordered=True)
+    other = await _another(fixture, owner)
+    sent = await fixture.backlog(owner.topic, *map(str, range(6)), group=fixture.fresh("mg"))
+    leased = await owner.take(2, batch=2, invisible=LEASE, settle=False)
+    assert [one.id for one in leased] == [one.id for one in sent[:2]]
+    await owner.client.vanish()
     window = expiry_window(fixture.target, LEASE, ordered=True)
     deliveries = await other.take(6, within=window.high + 2 * PROMPT, batch=2)
     assert [one.id for one in deliveries] == [one.id for one in sent], "out of order"
-    window.check_return(held[0], deliveries[0])
+    window.check_return(leased[0], deliveries[0])
 
 
 @case("reb.queue-increase", rules=("R3.1", "R5.10"), level=SHOULD, timeout=240.0)

@@ -48,11 +48,11 @@ _CLIENTS: dict[str, Callable[[str, Timeouts], Client]] = {
 )
 async def sdk_start_bad_endpoint(fixture: Fixture, make: Callable[[str, Timeouts], Client]) -> None:
     """A {} client fails within its start deadline if nothing listens at its endpoint, with an error that names it."""
-    with socket.socket() as held:
-        held.bind(
+    with socket.socket() as reserved:
+        reserved.bind(
             ("127.0.0.1", 0)
         )  # bound and not listening: connections are refused, and the port is reserved
-        endpoint = f"127.0.0.1:{held.getsockname()[1]}"
+        endpoint = f"127.0.0.1:{reserved.getsockname()[1]}"
         began = time.monotonic()
         message = ""
         try:

@@ -37,12 +37,12 @@ async def accelerator(fixture: Fixture) -> None:
     """The library handles message groups concurrently, and each of them in order."""
     topic = await fixture.topic(1, type="FIFO")
     group = (await fixture.consumer(topic, ordered=True)).group
-    lanes = [fixture.fresh("mg") for _ in range(4)]
+    groups = [fixture.fresh("mg") for _ in range(4)]
     for n in range(5):
-        for lane in lanes:
-            await fixture.send(topic, str(n), group=lane)
+        for name in groups:
+            await fixture.send(topic, str(n), group=name)
     running = most = 0
-    numbers: dict[str, list[int]] = {lane: [] for lane in lanes}
+    numbers: dict[str, list[int]] = {name: [] for name in groups}
 
     async def handle(message: ReceivedMessage) -> None:
         nonlocal running, most

@@ -173,14 +173,14 @@ async def stream_reconnect(fixture: Fixture) -> None:
     """A consumer whose stream broke opens a new one, and can still ack the message that it has leased."""
     topic, consumer = await fixture.subscribed(queues=1)
     await fixture.send(topic, "held")
-    held = await consumer.one(invisible=10.0)
+    leased = await consumer.one(invisible=10.0)
     assert consumer.client.stream is not None
     await consumer.client.stream.cut()
     consumer.client.stream = None
     await consumer.client.present(
         requests.consumer_settings(consumer.group, {topic: "*"}, pb.ClientType.SIMPLE_CONSUMER)
     )
-    await consumer.ack(held)
+    await consumer.ack(leased)
     await fixture.expect_settled(consumer, 10.0, "acked over the new stream")
 
 

@@ -162,11 +162,13 @@ async def idle_client_expires(fixture: Fixture) -> None:
     silent = await fixture.consumer(topic, kind=pb.ClientType.PUSH_CONSUMER)
     other = await fixture.consumer(topic, group=silent.group, prime=False)
     await fixture.send(topic, "m")
-    held = await silent.one(auto_renew=True, invisible=None)
+    leased = await silent.one(auto_renew=True, invisible=None)
     silent.deliveries.clear()  # it can no longer be acknowledged
     await silent.client.vanish()
-    again = await other.one(until=held.at + FORGOTTEN + PROMPT, poll=20.0, within=FORGOTTEN + PROMPT)
-    fixture.note("after", round(again.at - held.at, 1))
-    assert (again.id, again.attempt) == (held.id, 2)
-    assert again.at - held.at <= FORGOTTEN + SHORT_POLL, f"redelivered only after {again.at - held.at:.0f} s"
-    await other.ack(again)
+    redelivery = await other.one(until=leased.at + FORGOTTEN + PROMPT, poll=20.0, within=FORGOTTEN + PROMPT)
+    fixture.note("after", round(redelivery.at - leased.at, 1))
+    assert (redelivery.id, redelivery.attempt) == (leased.id, 2)
+    assert redelivery.at - leased.at <= FORGOTTEN + SHORT_POLL, (
+        f"redelivered only after {redelivery.at - leased.at:.0f} s"
+    )
+    await other.ack(redelivery)

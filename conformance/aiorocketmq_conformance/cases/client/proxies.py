@@ -32,19 +32,19 @@ async def proxy_switch(fixture: Fixture) -> None:
     here = await fixture.consumer(await fixture.topic(1))
     there = await _through_another_proxy(fixture, here)
     sent = await fixture.send(here.topic, "acked", "nacked")
-    held = {one.id: one for one in await here.take(2, invisible=LEASE, settle=False)}
-    acked, nacked = (held[one.id] for one in sent)
+    leased = {one.id: one for one in await here.take(2, invisible=LEASE, settle=False)}
+    acked, nacked = (leased[one.id] for one in sent)
     await there.ack(acked)
     window = nack_window(fixture.target, SHORT)
     asked_at = fixture.clock.now()
     reply = await there.client.change_invisible(nacked, SHORT)
     assert reply.status.code == pb.Code.OK, f"change answered {code_of(reply)}"
-    (again,) = await there.take(1, within=window.high + PROMPT, settle=False)
-    assert again.id == nacked.id, f"{again} was redelivered after its ack"
-    assert again.attempt == 2, f"attempt {again.attempt}"
-    window.check(again.at - asked_at, "redelivered")
+    (redelivery,) = await there.take(1, within=window.high + PROMPT, settle=False)
+    assert redelivery.id == nacked.id, f"{redelivery} was redelivered after its ack"
+    assert redelivery.attempt == 2, f"attempt {redelivery.attempt}"
+    window.check(redelivery.at - asked_at, "redelivered")
     # And vice versa.
-    await here.ack(again)
+    await here.ack(redelivery)
     left = acked.at + expiry_window(fixture.target, LEASE).high + PROMPT - fixture.clock.now()
     assert not await fixture.deliveries_within(here, max(left, PROMPT)), (
         "acked through the other proxy, and delivered again"

@@ -21,9 +21,9 @@ KINDS = {"push": pb.ClientType.PUSH_CONSUMER, "simple": pb.ClientType.SIMPLE_CON
 async def _gets_messages(fixture: Fixture, client: ProbeClient, topic: str, group: str) -> None:
     """Assert that a group created by a receive gets messages like any other."""
     (sent,) = await fixture.send(topic, "m")
-    again = await client.receive(topic, group, poll=10.0, invisible=LEASE)
-    assert [one.id for one in again.deliveries] == [sent.id], "created by its receive, but receives nothing"
-    acked = await client.ack(topic, group, *again.deliveries)
+    answer = await client.receive(topic, group, poll=10.0, invisible=LEASE)
+    assert [one.id for one in answer.deliveries] == [sent.id], "created by its receive, but receives nothing"
+    acked = await client.ack(topic, group, *answer.deliveries)
     assert code_of(acked) == "OK"
 
 
@@ -118,12 +118,12 @@ async def unknown_group_change(fixture: Fixture) -> None:
     """A change of a lease in the name of an unknown group does not affect the lease."""
     topic, consumer = await fixture.subscribed(1)
     await fixture.send(topic, "m")
-    held = await consumer.one(invisible=60.0)
-    stranger = replace(held, group=fixture.fresh("unknown"))
+    leased = await consumer.one(invisible=60.0)
+    stranger = replace(leased, group=fixture.fresh("unknown"))
     answer = await consumer.client.change_invisible(stranger, 0.0)
     fixture.note("answer", code_of(answer))
     await fixture.expect_nothing(consumer, 12.0, "redelivered during its lease", settle=False)
-    await consumer.ack(held)
+    await consumer.ack(leased)
 
 
 @case("dlq.unknown-group", rules=("R6.19", "R10.2"), level=SHOULD, needs=("dlq",))
@@ -131,9 +131,9 @@ async def unknown_group_forward(fixture: Fixture) -> None:
     """A forward in the name of an unknown group is refused and moves nothing, or creates its dead letter."""
     topic, consumer = await fixture.subscribed(1)
     (sent,) = await fixture.send(topic, "m")
-    held = await consumer.one(invisible=60.0)
+    leased = await consumer.one(invisible=60.0)
     group = fixture.fresh("unknown")
-    answer = await consumer.client.forward_to_dead_letters(replace(held, group=group), 3)
+    answer = await consumer.client.forward_to_dead_letters(replace(leased, group=group), 3)
     code = code_of(answer)
     route = await consumer.client.query_route(f"%DLQ%{group}")
     if fixture.numbers["group.receive"] == "refused":
@@ -144,7 +144,7 @@ async def unknown_group_forward(fixture: Fixture) -> None:
         reader = await fixture.consumer(f"%DLQ%{group}", prime=False)
         dead = await reader.take(1, within=30.0)
         assert [one.id for one in dead] == [sent.id]
-    await consumer.ack(held)
+    await consumer.ack(leased)
 
 
 @case("life.unknown-topic", rules=("R2.6", "R4.7"), level=SHOULD)
@@ -179,16 +179,16 @@ async def closed_groups(fixture: Fixture) -> None:
     """If only administrators create groups, receives and forwards of unknown groups are refused and create none."""
     topic, consumer = await fixture.subscribed(1)
     await fixture.send(topic, "m")
-    held = await consumer.one(invisible=60.0)
+    leased = await consumer.one(invisible=60.0)
     group = fixture.fresh("unknown")
     for _ in range(2):
         code = answered(await consumer.client.receive(topic, group, poll=SHORT_POLL, invisible=LEASE))
         assert code in REFUSALS, f"a receive answered {code}"
-        answer = await consumer.client.forward_to_dead_letters(replace(held, group=group), 3)
+        answer = await consumer.client.forward_to_dead_letters(replace(leased, group=group), 3)
         assert code_of(answer) == "CONSUMER_GROUP_NOT_FOUND"
     route = await consumer.client.query_route(f"%DLQ%{group}")
     assert code_of(route) == "TOPIC_NOT_FOUND", "refused, and a dead-letter topic is there"
-    await consumer.ack(held)
+    await consumer.ack(leased)
 
 
 @case("life.closed-groups", rules=("R2.6", "R2.14"), level=SHOULD, needs=("closed",))

@@ -279,9 +279,9 @@ async def no_ack_replays(fixture: Fixture, wire: Wire) -> None:
     await reader.commit(4)
     first = await reader.pull(await reader.committed() or 0)
     other = await wire(fixture, topic=reader.topic, group=reader.group)
-    again = await other.pull(await other.committed() or 0)
-    assert first.texts == again.texts == _texts(10)[4:]
-    assert again.took < PROMPT
+    page = await other.pull(await other.committed() or 0)
+    assert first.texts == page.texts == _texts(10)[4:]
+    assert page.took < PROMPT
 
 
 def _texts(count: int) -> tuple[str, ...]:

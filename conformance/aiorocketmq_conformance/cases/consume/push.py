@@ -77,9 +77,9 @@ async def auto_renew_original_handle(fixture: Fixture) -> None:
     topic = await fixture.topic(1)
     consumer = await _consumer(fixture, topic)
     await fixture.send(topic, "m")
-    held = await consumer.one(auto_renew=True, invisible=None)
-    await _stay_alive(fixture, consumer, held.at + KEPT_LEASE + 5.0)
-    await consumer.ack(held)
+    leased = await consumer.one(auto_renew=True, invisible=None)
+    await _stay_alive(fixture, consumer, leased.at + KEPT_LEASE + 5.0)
+    await consumer.ack(leased)
     # The renewed lease would last another minute; termination of its client ends it at once.
     await consumer.client.terminate(consumer.group)
     other = await _consumer(fixture, topic, group=consumer.group)
@@ -99,12 +99,12 @@ async def no_renew_without_flag(fixture: Fixture) -> None:
     topic = await fixture.topic(1)
     consumer = await _consumer(fixture, topic)
     await fixture.send(topic, "m")
-    held = await consumer.one(invisible=10.0)
+    leased = await consumer.one(invisible=10.0)
     window = expiry_window(fixture.target, 10.0)
-    again = await consumer.one(until=held.at + window.high + PROMPT, invisible=LEASE, poll=20.0)
-    assert (again.id, again.attempt) == (held.id, 2)
-    window.check_return(held, again)
-    await consumer.ack(again)
+    redelivery = await consumer.one(until=leased.at + window.high + PROMPT, invisible=LEASE, poll=20.0)
+    assert (redelivery.id, redelivery.attempt) == (leased.id, 2)
+    window.check_return(leased, redelivery)
+    await consumer.ack(redelivery)
 
 
 @case("push.client-gone-releases", rules=("R2.16", "R7.9"), needs=RENEWING, timeout=90.0)
@@ -113,14 +113,14 @@ async def client_gone_releases(fixture: Fixture) -> None:
     topic = await fixture.topic(1)
     leaving = await _consumer(fixture, topic)
     await fixture.send(topic, "m")
-    held = await leaving.one(auto_renew=True, invisible=None)
+    leased = await leaving.one(auto_renew=True, invisible=None)
     farewell = await leaving.client.terminate(leaving.group)
     gone = fixture.clock.now()
     assert code_of(farewell) == "OK"
     other = await _consumer(fixture, topic, group=leaving.group)
     # The server keeps it invisible for one more second, then revives it (rule R7.9).
     released = await other.one(within=1.0 + fixture.number("revive.high") + PROMPT, poll=20.0)
-    assert (released.id, released.attempt) == (held.id, 2)
+    assert (released.id, released.attempt) == (leased.id, 2)
     fixture.note("released_after", round(released.at - gone, 3))
     latest = 1.0 + fixture.number("revive.high") + wake_window(fixture.target).high
     assert released.at - gone <= latest, f"released {released.at - gone:.3f} s after the termination"
@@ -177,7 +177,7 @@ async def success_final(fixture: Fixture) -> None:
 
     one = await _push(fixture, topic, handle)
     two = await _push(fixture, topic, handle, group=one.group)
-    sent = await fixture.send_all(topic, [f"m{n}" for n in range(100)], lanes=8)
+    sent = await fixture.send_all(topic, [f"m{n}" for n in range(100)], concurrency=8)
     ids = Counter(each.id for each in sent)
     await _sum_of(fixture, [one, two], 100, 60.0)
     await _nothing_left(fixture, [one, two])
@@ -210,19 +210,19 @@ async def groups_broadcast(fixture: Fixture) -> None:
     """Three groups each get all of 100 messages, whatever the others have acked."""
     topic = await fixture.topic()
     consumers = [await fixture.consumer(topic) for _ in range(3)]
-    sent = await fixture.send_all(topic, [f"m{n}" for n in range(100)], lanes=8)
+    sent = await fixture.send_all(topic, [f"m{n}" for n in range(100)], concurrency=8)
     for consumer in consumers:
         deliveries = await consumer.take(100, within=30.0)
         assert Counter(one.id for one in deliveries) == Counter(one.id for one in sent)
         assert {one.attempt for one in deliveries} == {1}
     # An ack in one group does not affect the lease in another.
     (last,) = await fixture.send(topic, "last")
-    held = [await consumer.find(last, invisible=10.0) for consumer in consumers[:2]]
-    await consumers[0].ack(held[0])
+    leased = [await consumer.find(last, invisible=10.0) for consumer in consumers[:2]]
+    await consumers[0].ack(leased[0])
     window = expiry_window(fixture.target, 10.0)
-    again = await consumers[1].one(until=held[1].at + window.high + PROMPT, poll=20.0)
-    await consumers[1].ack(again)
-    assert (again.id, again.attempt) == (last.id, 2), "acked by one group, and settled for another"
+    redelivery = await consumers[1].one(until=leased[1].at + window.high + PROMPT, poll=20.0)
+    await consumers[1].ack(redelivery)
+    assert (redelivery.id, redelivery.attempt) == (last.id, 2), "acked by one group, and settled for another"
 
 
 @case("push.nack-interval", rules=("R6.10", "R7.2"), timeout=90.0)

@@ -124,7 +124,7 @@ async def batch_cap(fixture: Fixture) -> None:
     """No response contains more than the advertised batch, whatever is requested, and 300 messages are delivered once
     each."""
     topic, consumer = await fixture.subscribed(2)
-    sent = await fixture.send_all(topic, _bodies(300), lanes=16)
+    sent = await fixture.send_all(topic, _bodies(300), concurrency=16)
     largest = int(fixture.number("batch.max"))
     deliveries: list[Delivery] = []
     while len(deliveries) < 300:
@@ -140,7 +140,7 @@ async def batch_cap(fixture: Fixture) -> None:
 async def batch_exact(fixture: Fixture, batch: int) -> None:
     """Of 64 available messages a receive of {} returns at least one and no more than that."""
     topic, consumer = await fixture.subscribed(1)
-    await fixture.send_all(topic, _bodies(64), lanes=16)
+    await fixture.send_all(topic, _bodies(64), concurrency=16)
     answer = await consumer.receive(batch=batch)
     assert 1 <= len(answer.deliveries) <= batch, f"{len(answer.deliveries)} messages for a batch of {batch}"
     await consumer.ack(*answer.deliveries)
@@ -150,18 +150,18 @@ async def batch_exact(fixture: Fixture, batch: int) -> None:
 async def inflight_hidden(fixture: Fixture) -> None:
     """Messages leased by one consumer are not delivered to others of its group until their leases expire."""
     topic = await fixture.topic(1)
-    holder = await fixture.consumer(topic)
-    others = [await fixture.consumer(topic, group=holder.group, prime=False) for _ in range(2)]
+    owner = await fixture.consumer(topic)
+    others = [await fixture.consumer(topic, group=owner.group, prime=False) for _ in range(2)]
     sent = await fixture.send(topic, *_bodies(3))
-    held = await holder.take(3, invisible=QUIET_WINDOW + 2 * PROMPT, settle=False)
+    leased = await owner.take(3, invisible=QUIET_WINDOW + 2 * PROMPT, settle=False)
     deliveries = await asyncio.gather(*(other.receive_for(QUIET_WINDOW, settle=True) for other in others))
-    beside = await fixture.sentinel(others[0])
+    other_deliveries = await fixture.sentinel(others[0])
     stolen = [
         one
-        for one in [*deliveries[0], *deliveries[1], *beside]
+        for one in [*deliveries[0], *deliveries[1], *other_deliveries]
         if one.id in {sent_one.id for sent_one in sent}
     ]
-    await holder.ack(*held)
+    await owner.ack(*leased)
     assert not stolen, f"delivered to another consumer while in flight: {stolen}"
 
 
@@ -188,7 +188,7 @@ async def two_consumers_disjoint(fixture: Fixture) -> None:
     topic = await fixture.topic()
     one = await fixture.consumer(topic)
     two = await fixture.consumer(topic, group=one.group, prime=False)
-    sent = await fixture.send_all(topic, _bodies(200), lanes=16)
+    sent = await fixture.send_all(topic, _bodies(200), concurrency=16)
     await _receive_concurrently([one, two], 200)
     once_each(sent, one.deliveries + two.deliveries)
 
@@ -197,7 +197,7 @@ async def two_consumers_disjoint(fixture: Fixture) -> None:
 async def four_pollers(fixture: Fixture) -> None:
     """Four concurrent receives of one consumer return each of 100 messages once."""
     topic, consumer = await fixture.subscribed()
-    sent = await fixture.send_all(topic, _bodies(100), lanes=16)
+    sent = await fixture.send_all(topic, _bodies(100), concurrency=16)
     await _receive_concurrently([consumer] * 4, 100)
     once_each(sent, consumer.deliveries)
 
@@ -249,7 +249,7 @@ async def cancelled_receive(fixture: Fixture) -> None:
     """When a receive of 32 is cancelled after its first message, the others are delivered to another consumer."""
     topic, consumer = await fixture.subscribed(1)
     other = await fixture.consumer(topic, group=consumer.group, prime=False)
-    sent = await fixture.send_all(topic, _bodies(32), lanes=16)
+    sent = await fixture.send_all(topic, _bodies(32), concurrency=16)
     began = fixture.clock.now()
     broken = await consumer.receive(invisible=10.0, stop_after=1)
     assert len(broken.deliveries) == 1

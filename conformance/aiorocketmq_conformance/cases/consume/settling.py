@@ -51,9 +51,9 @@ async def ack_mixed(fixture: Fixture) -> None:
     response = await consumer.client.ack(topic, consumer.group, expired, valid)
     assert code_of(response) == "MULTIPLE_RESULTS"
     assert entry_codes(response) == ["INVALID_RECEIPT_HANDLE", "OK"]
-    again = await fixture.deliveries_within(consumer, 10.0 + fixture.number("revive.high"))
-    assert {one.id for one in again} <= {stale.id}, (
-        f"acked beside an expired handle, delivered again: {again}"
+    redelivered = await fixture.deliveries_within(consumer, 10.0 + fixture.number("revive.high"))
+    assert {one.id for one in redelivered} <= {stale.id}, (
+        f"acked beside an expired handle, delivered again: {redelivered}"
     )
 
 
@@ -62,11 +62,11 @@ async def ack_garbage(fixture: Fixture, handle: str) -> None:
     """An ack with a malformed handle ({}) is refused and settles nothing."""
     topic, consumer = await fixture.subscribed(1)
     await fixture.send(topic, "m")
-    held = await consumer.one(invisible=10.0)
-    response = await consumer.client.ack(topic, consumer.group, (held.id, handle))
+    leased = await consumer.one(invisible=10.0)
+    response = await consumer.client.ack(topic, consumer.group, (leased.id, handle))
     assert "OK" not in entry_codes(response)
     assert code_of(response) != "OK"
-    await _expect_redelivery(fixture, consumer, held)
+    await _expect_redelivery(fixture, consumer, leased)
 
 
 @case("simple.ack-wrong-group", rules=("R6.3",), timeout=90.0)
@@ -76,11 +76,11 @@ async def ack_wrong_group(fixture: Fixture) -> None:
     topic, consumer = await fixture.subscribed(1)
     other = await fixture.consumer(topic)
     await fixture.send(topic, "m")
-    held = await consumer.one(invisible=10.0)
-    response = await other.client.ack(topic, other.group, held)
+    leased = await consumer.one(invisible=10.0)
+    response = await other.client.ack(topic, other.group, leased)
     fixture.note("answer", code_of(response))
-    await _expect_redelivery(fixture, consumer, held)
-    assert [one.id for one in await other.take(1)] == [held.id], "lost for the group that named itself"
+    await _expect_redelivery(fixture, consumer, leased)
+    assert [one.id for one in await other.take(1)] == [leased.id], "lost for the group that named itself"
 
 
 @case("simple.ack-wrong-topic", rules=("R6.5",), timeout=90.0)
@@ -89,16 +89,16 @@ async def ack_wrong_topic(fixture: Fixture) -> None:
     topic, other = await fixture.topic(1), await fixture.topic(1)
     consumer = await fixture.consumer(topic)
     await fixture.send(topic, "m")
-    held = await consumer.one(invisible=10.0)
-    response = await consumer.client.ack(other, consumer.group, held)
+    leased = await consumer.one(invisible=10.0)
+    response = await consumer.client.ack(other, consumer.group, leased)
     fixture.note("answer", code_of(response))
-    await _expect_redelivery(fixture, consumer, held)
+    await _expect_redelivery(fixture, consumer, leased)
 
 
 async def _expect_redelivery(fixture: Fixture, consumer: Consumer, held: Delivery) -> None:
-    again = await consumer.one(until=held.at + 10.0 + fixture.number("revive.high"), poll=SHORT_POLL)
-    assert (again.id, again.attempt) == (held.id, 2)
-    await consumer.ack(again)
+    redelivery = await consumer.one(until=held.at + 10.0 + fixture.number("revive.high"), poll=SHORT_POLL)
+    assert (redelivery.id, redelivery.attempt) == (held.id, 2)
+    await consumer.ack(redelivery)
 
 
 @case("simple.nack-subset", rules=("R5.12", "R7.2"), timeout=120.0)
@@ -176,8 +176,8 @@ async def change_expired(fixture: Fixture) -> None:
     """An expired lease cannot be changed: INVALID_RECEIPT_HANDLE, and the message is redelivered."""
     topic, consumer = await fixture.subscribed(1)
     await fixture.send(topic, "m")
-    held = await consumer.one(invisible=10.0)
-    await fixture.clock.sleep(held.at + 10.3 - fixture.clock.now())
-    response = await consumer.client.change_invisible(held, 60.0)
+    leased = await consumer.one(invisible=10.0)
+    await fixture.clock.sleep(leased.at + 10.3 - fixture.clock.now())
+    response = await consumer.client.change_invisible(leased, 60.0)
     assert code_of(response) == "INVALID_RECEIPT_HANDLE"
-    await _expect_redelivery(fixture, consumer, held)
+    await _expect_redelivery(fixture, consumer, leased)

@@ -39,19 +39,19 @@ async def ack_edge(fixture: Fixture) -> None:
     """Of 30 messages acked around the expiry of their leases each is either settled or redelivered."""
     topic, consumer = await fixture.subscribed()
     sent = await fixture.send_all(topic, [f"m{n}" for n in range(30)])
-    held = await consumer.take(30, invisible=10.0, settle=False)
-    end = min(one.asked_at for one in held) + 10.0
+    leased = await consumer.take(30, invisible=10.0, settle=False)
+    end = min(one.asked_at for one in leased) + 10.0
     done: set[str] = set()
-    for number, one in enumerate(held):
-        instant = end - 0.2 + 0.4 * number / len(held)
+    for number, one in enumerate(leased):
+        instant = end - 0.2 + 0.4 * number / len(leased)
         await fixture.clock.sleep(max(0.0, instant - fixture.clock.now()))
         response = await consumer.client.ack(topic, consumer.group, one)
         if code_of(response.entries[0]) == "OK":
             done.add(one.id)
-    again = await consumer.receive_for(expiry_window(fixture.target, 10.0).high, settle=True)
+    redelivered = await consumer.receive_for(expiry_window(fixture.target, 10.0).high, settle=True)
     fixture.note("acked", len(done))
-    fixture.note("both", len(done & {one.id for one in again}))
-    lost = {one.id for one in sent} - done - {one.id for one in again}
+    fixture.note("both", len(done & {one.id for one in redelivered}))
+    lost = {one.id for one in sent} - done - {one.id for one in redelivered}
     assert not lost, f"{len(lost)} messages neither acked nor delivered again"
 
 
@@ -60,9 +60,9 @@ async def ack_twice(fixture: Fixture) -> None:
     """A second ack is OK or INVALID_RECEIPT_HANDLE, and the message is not redelivered."""
     topic, consumer = await fixture.subscribed(1)
     await fixture.send(topic, "m")
-    held = await consumer.one(invisible=10.0)
-    await consumer.ack(held)
-    response = await consumer.client.ack(topic, consumer.group, held)
+    leased = await consumer.one(invisible=10.0)
+    await consumer.ack(leased)
+    response = await consumer.client.ack(topic, consumer.group, leased)
     code = code_of(response.entries[0])
     fixture.note("second", code)
     assert code in {"OK", "INVALID_RECEIPT_HANDLE"}, f"the second ack was answered with {code}"
@@ -104,8 +104,8 @@ async def change_old_handle(fixture: Fixture) -> None:
     await nack(consumer, first, 10.0)
     response = await consumer.client.ack(topic, consumer.group, first)
     code = code_of(response.entries[0])
-    again = await consumer.receive_for(nack_window(fixture.target, 10.0).high, settle=True)
-    outcome = "refused" if code != "OK" else "ignored" if again else "consumed"
+    redelivered = await consumer.receive_for(nack_window(fixture.target, 10.0).high, settle=True)
+    outcome = "refused" if code != "OK" else "ignored" if redelivered else "consumed"
     fixture.note("outcome", outcome)
     assert outcome == "refused", f"the old handle was {outcome}"
 
@@ -115,12 +115,12 @@ async def change_after_ack(fixture: Fixture) -> None:
     """A change of the lease of an acked message is refused, and the message is not redelivered."""
     topic, consumer = await fixture.subscribed(1)
     await fixture.send(topic, "m")
-    held = await consumer.one(invisible=60.0)
-    await consumer.ack(held)
-    response = await consumer.client.change_invisible(held, 10.0)
+    leased = await consumer.one(invisible=60.0)
+    await consumer.ack(leased)
+    response = await consumer.client.change_invisible(leased, 10.0)
     code = code_of(response)
-    again = await consumer.receive_for(nack_window(fixture.target, 10.0).high, settle=True)
-    outcome = "resurrected" if again else "refused" if code != "OK" else "ignored"
+    redelivered = await consumer.receive_for(nack_window(fixture.target, 10.0).high, settle=True)
+    outcome = "resurrected" if redelivered else "refused" if code != "OK" else "ignored"
     fixture.note("outcome", outcome)
     assert outcome == "refused", f"the message was {outcome}"
 
@@ -131,19 +131,19 @@ async def change_chain(fixture: Fixture) -> None:
     last."""
     topic, consumer = await fixture.subscribed(1)
     await fixture.send(topic, "m")
-    held = await consumer.one(invisible=10.0)
-    handle = held.handle
+    leased = await consumer.one(invisible=10.0)
+    handle = leased.handle
     for _ in range(5):
         await fixture.clock.sleep(3.0)
         called = fixture.clock.now()
-        response = await consumer.client.change_invisible(held, 10.0, handle=handle)
+        response = await consumer.client.change_invisible(leased, 10.0, handle=handle)
         assert code_of(response) == "OK"
         handle = response.receipt_handle
     window = nack_window(fixture.target, 10.0)
-    again = await consumer.one(until=called + window.high + PROMPT, poll=20.0)
-    window.check(again.at - called, "redelivery after the last change")
-    assert (again.id, again.attempt) == (held.id, 2)
-    await consumer.ack(again)
+    redelivery = await consumer.one(until=called + window.high + PROMPT, poll=20.0)
+    window.check(redelivery.at - called, "redelivery after the last change")
+    assert (redelivery.id, redelivery.attempt) == (leased.id, 2)
+    await consumer.ack(redelivery)
     more = await consumer.receive_for(SHORT_POLL + fixture.number("nack.low"))
     assert not more, f"five changes of one lease, and one more delivery: {more}"
 
@@ -153,10 +153,10 @@ async def change_over_max(fixture: Fixture) -> None:
     """A change to more than the longest lease is refused, and the old lease remains valid."""
     topic, consumer = await fixture.subscribed(1)
     await fixture.send(topic, "m")
-    held = await consumer.one(invisible=10.0)
-    response = await consumer.client.change_invisible(held, fixture.number("invisible.max") + 1.0)
+    leased = await consumer.one(invisible=10.0)
+    response = await consumer.client.change_invisible(leased, fixture.number("invisible.max") + 1.0)
     assert code_of(response) == "ILLEGAL_INVISIBLE_TIME"
     window = expiry_window(fixture.target, 10.0)
-    again = await consumer.one(until=held.at + window.high + PROMPT, poll=20.0)
-    window.check_return(held, again)
-    await consumer.ack(again)
+    redelivery = await consumer.one(until=leased.at + window.high + PROMPT, poll=20.0)
+    window.check_return(leased, redelivery)
+    await consumer.ack(redelivery)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from aiorocketmq_conformance.case import INFORMATIONAL, SHOULD, case
 from aiorocketmq_conformance.cases.shared.nack import exhaust, nack, retry_within
 from aiorocketmq_conformance.consumer import SHORT_POLL, Consumer, Sent
@@ -88,7 +90,7 @@ async def not_before(fixture: Fixture) -> None:
     assert dead.id == lost.id, "succeeded at its last attempt, and became a dead letter"
 
 
-_RICH = {"tag": "t", "keys": ["k1", "k2"], "properties": {"a": "1", "b": "值"}}
+_RICH: dict[str, Any] = {"tag": "t", "keys": ["k1", "k2"], "properties": {"a": "1", "b": "值"}}
 
 
 async def _rich_dead_letter(fixture: Fixture) -> tuple[Sent, Delivery, str]:
@@ -144,8 +146,8 @@ async def gone_from_source(fixture: Fixture) -> None:
     await exhaust(fixture, consumer, 2)
     (dead,) = await _dead(fixture, consumer, readers)
     assert dead.id == sent.id
-    again = await fixture.deliveries_within(consumer, QUIET_WINDOW)
-    more = [one for one in consumer.deliveries if one.id == sent.id][2:] + again
+    redelivered = await fixture.deliveries_within(consumer, QUIET_WINDOW)
+    more = [one for one in consumer.deliveries if one.id == sent.id][2:] + redelivered
     assert not more, f"a dead letter, and delivered again: {more}"
 
 
@@ -182,8 +184,8 @@ async def forward_rpc(fixture: Fixture) -> None:
     """A forwarded message becomes a dead letter at once and is never redelivered."""
     consumer, readers = await _failing(fixture, retries=16)
     (sent,) = await fixture.send(consumer.topic, "poison")
-    held = await consumer.one(invisible=10.0)
-    assert await _forward(consumer, held) == "OK"
+    leased = await consumer.one(invisible=10.0)
+    assert await _forward(consumer, leased) == "OK"
     reader = await _reader(fixture, consumer, readers)
     dead = await reader.one(within=2 * PROMPT)
     await reader.ack(dead)
@@ -196,12 +198,12 @@ async def forward_bad_handle(fixture: Fixture) -> None:
     """A forward with a malformed handle is refused, and moves nothing."""
     consumer, _ = await _failing(fixture, retries=16)
     await fixture.send(consumer.topic, "m")
-    held = await consumer.one(invisible=60.0)
-    answers = {handle: await _forward(consumer, held, handle=handle) for handle in ("no handle", "1 2 3")}
+    leased = await consumer.one(invisible=60.0)
+    answers = {handle: await _forward(consumer, leased, handle=handle) for handle in ("no handle", "1 2 3")}
     assert "OK" not in answers.values(), f"answered with {answers}"
     route = await consumer.client.query_route(f"%DLQ%{consumer.group}")
     assert code_of(route) == "TOPIC_NOT_FOUND", "a refused forward created a dead-letter topic"
-    await consumer.ack(held)
+    await consumer.ack(leased)
 
 
 @case("dlq.forward-twice", rules=("R6.17",), level=SHOULD, needs=LIMITED, timeout=120.0)
@@ -209,9 +211,9 @@ async def forward_twice(fixture: Fixture) -> None:
     """Forwarding the same delivery twice creates one dead letter."""
     consumer, readers = await _failing(fixture, retries=16)
     (sent,) = await fixture.send(consumer.topic, "poison")
-    held = await consumer.one(invisible=60.0)
-    assert await _forward(consumer, held) == "OK"
-    fixture.note("second", await _forward(consumer, held))
+    leased = await consumer.one(invisible=60.0)
+    assert await _forward(consumer, leased) == "OK"
+    fixture.note("second", await _forward(consumer, leased))
     reader = await _reader(fixture, consumer, readers)
     dead = await reader.take(1, within=2 * PROMPT)
     dead += await reader.receive_for(SHORT_POLL, settle=True)
@@ -223,9 +225,9 @@ async def forward_then_ack(fixture: Fixture) -> None:
     """An ack after the forward is OK or INVALID_RECEIPT_HANDLE, and does not undo it."""
     consumer, readers = await _failing(fixture, retries=16)
     (sent,) = await fixture.send(consumer.topic, "poison")
-    held = await consumer.one(invisible=60.0)
-    assert await _forward(consumer, held) == "OK"
-    response = await consumer.client.ack(consumer.topic, consumer.group, held)
+    leased = await consumer.one(invisible=60.0)
+    assert await _forward(consumer, leased) == "OK"
+    response = await consumer.client.ack(consumer.topic, consumer.group, leased)
     code = code_of(response.entries[0])
     fixture.note("ack", code)
     assert code in {"OK", "INVALID_RECEIPT_HANDLE"}, f"ack was answered with {code}"

@@ -197,7 +197,7 @@ async def missing_time(fixture: Fixture) -> None:
     """A DELAY topic refuses messages without a delivery time."""
     topic = await fixture.topic(1, type="DELAY")
     producer = await fixture.producer(topic)
-    reply = await producer.send(requests.message(topic, "m", born_at=fixture.clock.wall()))
+    reply = await producer.send(fixture.message(topic, "m"))
     assert code_of(reply) == "MESSAGE_PROPERTY_CONFLICT_WITH_TYPE"
 
 
@@ -219,10 +219,10 @@ async def retry_after_due(fixture: Fixture) -> None:
     topic, consumer = await prepared(fixture)
     (sent,) = await later(fixture, topic, 5.0, "m")
     first = await consumer.find(sent, within=3 * PROMPT, invisible=10.0)
-    again = await consumer.find(sent, within=4 * PROMPT)
-    assert (first.attempt, again.attempt) == (1, 2)
-    expiry_window(fixture.target, 10.0).check_return(first, again)
-    await consumer.ack(again)
+    redelivery = await consumer.find(sent, within=4 * PROMPT)
+    assert (first.attempt, redelivery.attempt) == (1, 2)
+    expiry_window(fixture.target, 10.0).check_return(first, redelivery)
+    await consumer.ack(redelivery)
     at = {"deliver_at": fixture.clock.wall()}
     await fixture.expect_nothing(consumer, 12.0, "delivered a third time", sentinel=at)
 
@@ -234,12 +234,12 @@ async def restart(fixture: Fixture) -> None:
     seconds = 20.0 + fixture.number("restart.high") * 0.1
     (sent,) = await later(fixture, topic, seconds, "m")
     await fixture.target.restart()
-    again = await fixture.consumer(topic, group=consumer.group, prime=False)
+    successor = await fixture.consumer(topic, group=consumer.group, prime=False)
     allowed = seconds + fixture.number("restart.high") + 4 * PROMPT
-    delivery = await again.find(sent, within=allowed)
+    delivery = await successor.find(sent, within=allowed)
     assert due(sent) - delivery.at <= fixture.number("early"), "delivered before its time"
-    await again.ack(delivery)
-    await fixture.expect_nothing(again, 5.0, sentinel={"deliver_at": fixture.clock.wall()})
+    await successor.ack(delivery)
+    await fixture.expect_nothing(successor, 5.0, sentinel={"deliver_at": fixture.clock.wall()})
 
 
 @case("delay.new-group-later", rules=("R10.3",), level=INFORMATIONAL, needs=NEEDS)

@@ -151,8 +151,8 @@ async def restart(fixture: Fixture) -> None:
     producer = await fixture.producer(topic)
     assert (await recall(producer, topic, sent.receipt.recall_handle)).status.code == pb.Code.OK
     await fixture.target.restart()
-    again = await fixture.consumer(topic, group=consumer.group, prime=False)
-    await fixture.expect_nothing(again, 20.0, sentinel={"deliver_at": fixture.clock.wall()})
+    successor = await fixture.consumer(topic, group=consumer.group, prime=False)
+    await fixture.expect_nothing(successor, 20.0, sentinel={"deliver_at": fixture.clock.wall()})
 
 
 @case("recall.disabled", rules=("R4.25",), level=SHOULD, needs=("type.delay",))

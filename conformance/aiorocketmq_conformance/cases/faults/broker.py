@@ -6,7 +6,6 @@ import asyncio
 from contextlib import suppress
 
 import grpc.aio
-from aiorocketmq.wire import messages as pb
 
 from aiorocketmq_conformance.case import INFORMATIONAL, SHOULD, case
 from aiorocketmq_conformance.consumer import SHORT_POLL, Consumer, Sent
@@ -60,15 +59,15 @@ async def _killed_under_load(fixture: Fixture) -> tuple[set[str], set[str], set[
     await pumping
     sent = {one.id for one in [*early, *pump.acknowledged]}
     after = await _return(fixture, before)
-    came: set[str] = set()
+    delivery: set[str] = set()
     end = fixture.clock.now() + expiry_window(fixture.target, LEASE).high + 4 * PROMPT
-    while fixture.clock.now() < end and not sent - done <= came:
+    while fixture.clock.now() < end and not sent - done <= delivery:
         answer = await after.receive(poll=SHORT_POLL, invisible=LEASE)
         await after.ack(*answer.deliveries)
-        came |= {one.id for one in answer.deliveries}
+        delivery |= {one.id for one in answer.deliveries}
     fixture.note("recovered after", round(fixture.clock.now() - began, 1))
-    came |= {one.id for one in await fixture.deliveries_within(after, SHORT_POLL)}
-    return sent, done, came
+    delivery |= {one.id for one in await fixture.deliveries_within(after, SHORT_POLL)}
+    return sent, done, delivery
 
 
 async def _return(fixture: Fixture, before: Consumer) -> Consumer:
@@ -84,18 +83,18 @@ async def _return(fixture: Fixture, before: Consumer) -> Consumer:
 @case("fault.broker-kill", rules=("R10.4", "R12.7"), level=SHOULD, needs=PROCESS, timeout=500.0)
 async def broker_kill(fixture: Fixture) -> None:
     """A broker that is killed during sends loses no acknowledged message."""
-    sent, done, came = await _killed_under_load(fixture)
+    sent, done, delivery = await _killed_under_load(fixture)
     fixture.note("acknowledged", len(sent))
-    lost = sent - done - came
+    lost = sent - done - delivery
     assert not lost, f"{len(lost)} of {len(sent)} acknowledged messages are lost"
 
 
 @case("fault.broker-kill-async", rules=("R10.4", "R12.7"), level=INFORMATIONAL, needs=PROCESS, timeout=500.0)
 async def broker_kill_async(fixture: Fixture) -> None:
     """How many confirmed sends and acks a killed broker has lost is recorded."""
-    sent, done, came = await _killed_under_load(fixture)
-    fixture.note("sends lost", len(sent - done - came))
-    fixture.note("acks forgotten", len(done & came))
+    sent, done, delivery = await _killed_under_load(fixture)
+    fixture.note("sends lost", len(sent - done - delivery))
+    fixture.note("acks forgotten", len(done & delivery))
 
 
 @case(
@@ -104,45 +103,45 @@ async def broker_kill_async(fixture: Fixture) -> None:
 async def broker_pause(fixture: Fixture) -> None:
     """After a pause of the broker delayed messages are late and never early, and leased ones are not redelivered."""
     plain, delayed = await fixture.topic(1), await fixture.topic(1, type="DELAY")
-    holder, waiting = await fixture.consumer(plain), await fixture.consumer(delayed)
+    owner, waiting = await fixture.consumer(plain), await fixture.consumer(delayed)
     await fixture.send(plain, *(f"m{n}" for n in range(4)))
-    kept = await holder.one(invisible=120.0)
-    held = await holder.take(3, batch=3, invisible=LEASE, settle=False)
+    kept = await owner.one(invisible=120.0)
+    leased = await owner.take(3, batch=3, invisible=LEASE, settle=False)
     wall = fixture.clock.wall()
     (within,) = await fixture.send(delayed, "within", deliver_at=wall + PAUSE / 2)
     (later,) = await fixture.send(delayed, "later", deliver_at=wall + 2 * PAUSE)
     await fixture.target.process.pause(PAUSE)
-    other = await _return(fixture, holder)
+    other = await _return(fixture, owner)
     window = expiry_window(fixture.target, LEASE)
     deliveries = await other.take(3, within=window.high + PROMPT)
-    first = {one.id: one for one in held}
+    first = {one.id: one for one in leased}
     assert {one.id for one in deliveries} == set(first), "of four held messages three had leases that ended"
     for one in deliveries:
         assert one.at - first[one.id].asked_at >= window.low, f"{one} was redelivered early"
         assert one.attempt == 2
     for sent in (within, later):
-        came = await waiting.find(sent, within=2 * PAUSE + fixture.number("delay.high") + PROMPT)
+        delivery = await waiting.find(sent, within=2 * PAUSE + fixture.number("delay.high") + PROMPT)
         due = sent.message.system_properties.delivery_timestamp.seconds
-        early = due - (sent.wall + came.at - sent.at)
-        assert early <= fixture.number("early"), f"{came.text} was {early:.2f} s early"
-        await waiting.ack(came)
-    await holder.ack(kept)
+        early = due - (sent.wall + delivery.at - sent.at)
+        assert early <= fixture.number("early"), f"{delivery.text} was {early:.2f} s early"
+        await waiting.ack(delivery)
+    await owner.ack(kept)
     await fixture.expect_nothing(other, SHORT_POLL)
 
 
 @case("fault.pause-over-expiry", rules=("R7.1",), level=SHOULD, needs=PROCESS, timeout=300.0)
 async def pause_over_expiry(fixture: Fixture) -> None:
     """Messages whose leases expired during a pause of the broker of three lease lengths are redelivered once."""
-    holder = await fixture.consumer(await fixture.topic(1))
-    await fixture.send(holder.topic, *(f"m{n}" for n in range(4)))
-    held = await holder.take(4, invisible=LEASE, settle=False)
+    owner = await fixture.consumer(await fixture.topic(1))
+    await fixture.send(owner.topic, *(f"m{n}" for n in range(4)))
+    leased = await owner.take(4, invisible=LEASE, settle=False)
     await fixture.target.process.pause(3 * LEASE + 5.0)
-    other = await _return(fixture, holder)
+    other = await _return(fixture, owner)
     deliveries = await other.take(
         4, within=expiry_window(fixture.target, LEASE).high + PROMPT, invisible=60.0, settle=False
     )
     deliveries += await other.receive_for(QUIET_WINDOW, invisible=60.0)
-    assert sorted(one.id for one in deliveries) == sorted(one.id for one in held), "not each once"
+    assert sorted(one.id for one in deliveries) == sorted(one.id for one in leased), "not each once"
     assert {one.attempt for one in deliveries} == {2}, f"attempts {sorted(one.attempt for one in deliveries)}"
     await other.ack(*deliveries)
     await fixture.expect_nothing(other, SHORT_POLL)
@@ -166,8 +165,8 @@ async def half_open(fixture: Fixture) -> None:
     producer = await fixture.client(endpoint=endpoint)
     await producer.present(requests.producer_settings(clean.topic))
     reader = await _reader(await fixture.client(endpoint=endpoint), clean)
-    sent = [await fixture.send_message(_message(fixture, clean, f"m{n}"), producer) for n in range(2)]
-    held = await reader.take(2, invisible=LEASE, settle=False)
+    sent = [await fixture.send_message(fixture.message(clean.topic, f"m{n}"), producer) for n in range(2)]
+    leased = await reader.take(2, invisible=LEASE, settle=False)
     polling = fixture.background(reader.receive(poll=20.0, invisible=LEASE))
     await fixture.clock.sleep(1.0)
     relay.cut()
@@ -175,16 +174,16 @@ async def half_open(fixture: Fixture) -> None:
     # The broker cannot detect that this poll is dead.
     sent += await fixture.send(clean.topic, "into the void")
     await _expect_no_response(
-        asyncio.ensure_future(producer.send(_message(fixture, clean, "unknown"), timeout=PATIENCE))
+        asyncio.ensure_future(producer.send(fixture.message(clean.topic, "unknown"), timeout=PATIENCE))
     )
     polling.cancel()
     await asyncio.gather(polling, return_exceptions=True)
     for client in (producer, reader.client):
         await client.vanish()
-    again = ProbeClient(fixture.target.endpoint, producer.client_id, fixture.clock)
-    fixture.stack.push_async_callback(again.close)
-    await again.present(requests.producer_settings(clean.topic))
-    sent.append(await fixture.send_message(_message(fixture, clean, "after"), again))
+    reconnected = ProbeClient(fixture.target.endpoint, producer.client_id, fixture.clock)
+    fixture.stack.push_async_callback(reconnected.close)
+    await reconnected.present(requests.producer_settings(clean.topic))
+    sent.append(await fixture.send_message(fixture.message(clean.topic, "after"), reconnected))
     back = ProbeClient(fixture.target.endpoint, reader.client.client_id, fixture.clock)
     fixture.stack.push_async_callback(back.close)
     successor = await _reader(back, clean)
@@ -195,12 +194,8 @@ async def half_open(fixture: Fixture) -> None:
     fixture.note("recovered after", round(fixture.clock.now() - cut_at, 1))
     once_each(sent, deliveries)
     ended = expiry_window(fixture.target, LEASE)
-    for one in held:
+    for one in leased:
         ended.check_return(one, next(each for each in deliveries if each.id == one.id))
-
-
-def _message(fixture: Fixture, consumer: Consumer, body: str) -> pb.Message:
-    return requests.message(consumer.topic, body, born_at=fixture.clock.wall())
 
 
 async def _reader(client: ProbeClient, like: Consumer) -> Consumer:

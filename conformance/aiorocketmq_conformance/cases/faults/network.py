@@ -67,14 +67,14 @@ async def ack_reply_lost(fixture: Fixture) -> None:
     unknown = await blind.take(20, batch=10, invisible=LEASE, settle=False)
     await _unheard_acks(blind, unknown)
     others = await clean.take(60 - len(unknown))
-    again = await fixture.deliveries_within(clean, expiry_window(fixture.target, LEASE).high)
+    redelivered = await fixture.deliveries_within(clean, expiry_window(fixture.target, LEASE).high)
     assert {one.id for one in [*unknown, *others]} == {one.id for one in sent}
-    assert not {one.id for one in again} & {one.id for one in others}, (
+    assert not {one.id for one in redelivered} & {one.id for one in others}, (
         "acknowledged with a response, and redelivered"
     )
-    fixture.note("redelivered", len(again))
+    fixture.note("redelivered", len(redelivered))
     # They reached the broker: only the responses were lost.
-    assert not again, f"{len(again)} messages were redelivered although their acks had arrived"
+    assert not redelivered, f"{len(redelivered)} messages were redelivered although their acks had arrived"
 
 
 @case("fault.ack-request-lost", rules=("R7.1",), timeout=150.0)
@@ -83,11 +83,11 @@ async def ack_request_lost(fixture: Fixture) -> None:
     clean = await fixture.consumer(await fixture.topic())
     blind = await _behind(fixture, clean, ProxyFaults(lost=frozenset({"AckMessage"})))
     await fixture.send_all(clean.topic, [f"m{n}" for n in range(20)])
-    held = await blind.take(20, invisible=LEASE, settle=False)
-    await _unheard_acks(blind, held)
+    leased = await blind.take(20, invisible=LEASE, settle=False)
+    await _unheard_acks(blind, leased)
     window = expiry_window(fixture.target, LEASE)
     deliveries = await clean.take(20, within=window.high + PROMPT)
-    first = {one.id: one for one in held}
+    first = {one.id: one for one in leased}
     assert {one.id for one in deliveries} == set(first)
     for one in deliveries:
         window.check_return(first[one.id], one)
@@ -125,12 +125,7 @@ async def latency(fixture: Fixture) -> None:
     await producer.present(requests.producer_settings(clean.topic))
     sent: list[Sent] = list(
         await asyncio.gather(
-            *(
-                fixture.send_message(
-                    requests.message(clean.topic, f"m{n}", born_at=fixture.clock.wall()), producer
-                )
-                for n in range(20)
-            )
+            *(fixture.send_message(fixture.message(clean.topic, f"m{n}"), producer) for n in range(20))
         )
     )
     deliveries = await slow.take(20, within=6 * PROMPT, batch=10)
@@ -144,8 +139,8 @@ async def jitter_loss(fixture: Fixture) -> None:
     chance = random.Random(fixture.target.run_id)
     lost: set[str] = set()
     clean = await fixture.consumer(await fixture.topic())
-    shaky = await _behind(fixture, clean, ProxyFaults(lost=lost))
-    producer = await fixture.client(endpoint=shaky.client.endpoint)
+    lossy = await _behind(fixture, clean, ProxyFaults(lost=lost))
+    producer = await fixture.client(endpoint=lossy.client.endpoint)
     await producer.present(requests.producer_settings(clean.topic))
     acknowledged: set[str] = set()
     attempted: set[str] = set()
@@ -156,7 +151,7 @@ async def jitter_loss(fixture: Fixture) -> None:
 
     for n in range(24):
         weather()
-        message = requests.message(clean.topic, f"m{n}", born_at=fixture.clock.wall())
+        message = fixture.message(clean.topic, f"m{n}")
         attempted.add(message.system_properties.message_id)
         with suppress(CallFailed):
             answer = await producer.send(message, timeout=PATIENCE / 2)
@@ -164,17 +159,17 @@ async def jitter_loss(fixture: Fixture) -> None:
                 acknowledged.add(message.system_properties.message_id)
     lost.clear()
     settled: set[str] = set()
-    held = await shaky.take(len(acknowledged), invisible=LEASE, settle=False)
-    for one in held:
+    leased = await lossy.take(len(acknowledged), invisible=LEASE, settle=False)
+    for one in leased:
         weather()
         # An ack is refused if its lease expired while earlier acks were lost; the message is redelivered.
         with suppress(AssertionError, TimeoutError):
-            await asyncio.wait_for(shaky.ack(one), PATIENCE / 2)
+            await asyncio.wait_for(lossy.ack(one), PATIENCE / 2)
             settled.add(one.id)
     lost.clear()
-    again = await fixture.deliveries_within(clean, expiry_window(fixture.target, LEASE).high)
-    assert acknowledged <= {one.id for one in [*held, *again]} <= attempted
-    assert not settled & {one.id for one in again}, "acknowledged, and redelivered"
+    redelivered = await fixture.deliveries_within(clean, expiry_window(fixture.target, LEASE).high)
+    assert acknowledged <= {one.id for one in [*leased, *redelivered]} <= attempted
+    assert not settled & {one.id for one in redelivered}, "acknowledged, and redelivered"
     fixture.note("sends lost", len(attempted) - len(acknowledged))
 
 
@@ -191,7 +186,7 @@ async def reset_peer(fixture: Fixture) -> None:
                 await client.present(requests.producer_settings(clean.topic))
                 consumer = await _over(fixture, clean, endpoint)
                 for n in range(8):
-                    message = requests.message(clean.topic, f"r{round_}m{n}", born_at=fixture.clock.wall())
+                    message = fixture.message(clean.topic, f"r{round_}m{n}")
                     attempted.add(message.system_properties.message_id)
                     if (await client.send(message)).status.code == pb.Code.OK:
                         acknowledged.add(message.system_properties.message_id)
@@ -227,17 +222,17 @@ async def partition_consumer(fixture: Fixture) -> None:
     nothing."""
     clean = await fixture.consumer(await fixture.topic(1))
     cut: set[str] = set()
-    island = await _behind(fixture, clean, ProxyFaults(lost=cut))
+    isolated = await _behind(fixture, clean, ProxyFaults(lost=cut))
     await fixture.send(clean.topic, *(f"m{n}" for n in range(6)))
-    held = await island.take(6, invisible=LEASE, settle=False)
+    leased = await isolated.take(6, invisible=LEASE, settle=False)
     cut.update({"AckMessage", "ReceiveMessage", "Heartbeat", "ChangeInvisibleDuration"})
-    await _unheard_acks(island, held[:2])
+    await _unheard_acks(isolated, leased[:2])
     window = expiry_window(fixture.target, LEASE)
     deliveries = await clean.take(6, within=window.high + PROMPT, invisible=60.0, settle=False)
-    assert {one.id for one in deliveries} == {one.id for one in held}
-    await fixture.clock.sleep(max(0.0, held[0].at + 2 * LEASE - fixture.clock.now()))
+    assert {one.id for one in deliveries} == {one.id for one in leased}
+    await fixture.clock.sleep(max(0.0, leased[0].at + 2 * LEASE - fixture.clock.now()))
     cut.clear()
-    await _stale_acks(fixture, island, held)
+    await _stale_acks(fixture, isolated, leased)
     # The others still have their leases: a late ack must not have affected them.
     await clean.ack(*deliveries)
     await fixture.expect_nothing(clean, SHORT_POLL)
@@ -248,16 +243,16 @@ async def consumer_pause(fixture: Fixture) -> None:
     """After a consumer was paused for two leases its messages were redelivered to others, and its acks are
     refused."""
     clean = await fixture.consumer(await fixture.topic(1))
-    sleeper = await fixture.consumer(clean.topic, group=clean.group, prime=False)
+    paused = await fixture.consumer(clean.topic, group=clean.group, prime=False)
     await fixture.send(clean.topic, *(f"m{n}" for n in range(4)))
-    held = await sleeper.take(4, invisible=LEASE, settle=False)
+    leased = await paused.take(4, invisible=LEASE, settle=False)
     deliveries = await clean.take(
         4, within=expiry_window(fixture.target, LEASE).high + PROMPT, invisible=60.0, settle=False
     )
-    assert {one.id for one in deliveries} == {one.id for one in held}
+    assert {one.id for one in deliveries} == {one.id for one in leased}
     assert {one.attempt for one in deliveries} == {2}
-    await fixture.clock.sleep(max(0.0, held[0].at + 2 * LEASE - fixture.clock.now()))
-    await _stale_acks(fixture, sleeper, held)
+    await fixture.clock.sleep(max(0.0, leased[0].at + 2 * LEASE - fixture.clock.now()))
+    await _stale_acks(fixture, paused, leased)
     await clean.ack(*deliveries)
     await fixture.expect_nothing(clean, SHORT_POLL)
 
@@ -289,18 +284,18 @@ async def crash_loop_consumer(fixture: Fixture) -> None:
     others = await fixture.send(first.topic, *(f"good{n}" for n in range(5)))
     deaths = 0
     good: list[Delivery] = []
-    victim = first
+    crashing = first
     for _ in range(4):
         while True:
-            answer = await victim.receive(batch=1, invisible=LEASE, poll=20.0)
+            answer = await crashing.receive(batch=1, invisible=LEASE, poll=20.0)
             if any(one.id == poison.id for one in answer.deliveries):
                 break
-            await victim.ack(*answer.deliveries)
+            await crashing.ack(*answer.deliveries)
             good += answer.deliveries
         deaths += 1
-        await victim.client.vanish()
-        victim = await fixture.consumer(first.topic, group=first.group, prime=False)
-    good += await victim.receive_for(
+        await crashing.client.vanish()
+        crashing = await fixture.consumer(first.topic, group=first.group, prime=False)
+    good += await crashing.receive_for(
         expiry_window(fixture.target, LEASE).high + retry_within(fixture), settle=True
     )
     assert deaths == 4

@@ -29,7 +29,7 @@ async def durable_restart(fixture: Fixture) -> None:
     """All of 100 acknowledged messages are delivered after a restart of the broker."""
     topic = await fixture.topic()
     before = await fixture.consumer(topic)
-    sent = await fixture.send_all(topic, [f"m{n}" for n in range(100)], lanes=8)
+    sent = await fixture.send_all(topic, [f"m{n}" for n in range(100)], concurrency=8)
     await fixture.clock.sleep(FLUSH)
     await fixture.target.restart()
     after = await _successor(fixture, before)
@@ -44,21 +44,23 @@ async def inflight_survives_restart(fixture: Fixture) -> None:
     topic = await fixture.topic(1)
     before = await fixture.consumer(topic)
     await fixture.send(topic, *(f"m{n}" for n in range(5)))
-    held = await before.take(5, invisible=lease, settle=False)
+    leased = await before.take(5, invisible=lease, settle=False)
     before.deliveries.clear()
     await fixture.clock.sleep(FLUSH)
     await fixture.target.restart()
     after = await _successor(fixture, before)
-    if fixture.clock.now() > held[0].at + lease:
+    if fixture.clock.now() > leased[0].at + lease:
         raise Inconclusive(f"the restart took longer than the lease of {lease:g} s")
     # The handles are still valid; the client that received them is disconnected.
-    acked = await after.client.ack(topic, after.group, *held[:2])
+    acked = await after.client.ack(topic, after.group, *leased[:2])
     assert entry_codes(acked) == ["OK", "OK"]
     window = expiry_window(fixture.target, lease)
-    deliveries = await after.receive_for(held[0].at + window.high + PROMPT - fixture.clock.now(), settle=True)
-    assert sorted(one.text for one in deliveries) == sorted(one.text for one in held[2:])
+    deliveries = await after.receive_for(
+        leased[0].at + window.high + PROMPT - fixture.clock.now(), settle=True
+    )
+    assert sorted(one.text for one in deliveries) == sorted(one.text for one in leased[2:])
     for one in deliveries:
-        window.check_return(held[0], one)
+        window.check_return(leased[0], one)
         assert one.attempt == 2
 
 
@@ -111,7 +113,7 @@ async def deadline_unknown(fixture: Fixture) -> None:
     await producer.present(requests.producer_settings(topic))
     acked = {one.id for one in await fixture.send(topic, *(f"acked{n}" for n in range(5)))}
     attempted = set(acked)
-    messages = [requests.message(topic, f"unknown{n}", born_at=fixture.clock.wall()) for n in range(20)]
+    messages = [fixture.message(topic, f"unknown{n}") for n in range(20)]
     attempted |= {message.system_properties.message_id for message in messages}
     ends = await asyncio.gather(
         *(producer.send(each, timeout=2.0) for each in messages), return_exceptions=True

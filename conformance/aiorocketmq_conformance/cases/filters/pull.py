@@ -194,8 +194,8 @@ async def declared_unknown(fixture: Fixture, unknown: str) -> None:
         await reader.probe.join(reader.group, reader.topic)
         assert await _offsets(reader, None) == ALL
     if unknown in {"topic", "dropped"}:
-        beside = await fixture.topic(1)
-        await reader.probe.join(reader.group, reader.topic, subscribed=[beside])
+        others = await fixture.topic(1)
+        await reader.probe.join(reader.group, reader.topic, subscribed=[others])
     if unknown == "version":
         version = 1 + await reader.probe.join(reader.group, reader.topic)
     answer = await reader.probe.pull(reader.topic, reader.group, 0, filter_text=None, version=version)

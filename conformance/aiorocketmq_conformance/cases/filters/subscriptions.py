@@ -14,7 +14,6 @@ from aiorocketmq.wire import messages as pb
 from aiorocketmq_conformance.case import INFORMATIONAL, SHOULD, case
 from aiorocketmq_conformance.consumer import Consumer, Sent
 from aiorocketmq_conformance.fixture import Fixture, once_each
-from aiorocketmq_conformance.probe import requests
 from aiorocketmq_conformance.probe.answers import code_name, code_of
 from aiorocketmq_conformance.tolerances import PROMPT, QUIET_WINDOW
 from aiorocketmq_conformance.verdicts import NotApplicable
@@ -33,21 +32,17 @@ async def _sent(fixture: Fixture, topic: str, *tags: str | None) -> list[Sent]:
     """Return one message for each tag, with its tag as body."""
     return list(
         await asyncio.gather(
-            *(fixture.send_message(_message(fixture, topic, tag or "untagged", tag=tag)) for tag in tags)
+            *(fixture.send_message(fixture.message(topic, tag or "untagged", tag=tag)) for tag in tags)
         )
     )
-
-
-def _message(fixture: Fixture, topic: str, body: str, **fields: object) -> pb.Message:
-    return requests.message(topic, body, born_at=fixture.clock.wall(), **fields)  # type: ignore[arg-type]  # by name
 
 
 async def _tags_found(fixture: Fixture, expression: str, sentinel: str, *tags: str | None) -> list[str]:
     """Return the bodies of those messages with the given tags that a tag expression accepts."""
     topic, consumer = await fixture.subscribed(1, expression=expression)
     await _sent(fixture, topic, *tags)
-    beside = await fixture.sentinel(consumer, sentinel={"tag": sentinel})
-    return sorted(one.message.body.decode() for one in beside)
+    others = await fixture.sentinel(consumer, sentinel={"tag": sentinel})
+    return sorted(one.message.body.decode() for one in others)
 
 
 @case("filter.tag-one", rules=("R5.21", "R5.23"))
@@ -151,8 +146,8 @@ async def tag_per_group(fixture: Fixture) -> None:
     for consumer, tag in ((of_a, "a"), (of_b, "b")):
         deliveries = await consumer.take(10)
         assert {one.message.system_properties.tag for one in deliveries} == {tag}
-        beside = await fixture.sentinel(consumer, sentinel={"tag": tag})
-        once_each([one for one in sent if one.message.system_properties.tag == tag], [*deliveries, *beside])
+        others = await fixture.sentinel(consumer, sentinel={"tag": tag})
+        once_each([one for one in sent if one.message.system_properties.tag == tag], [*deliveries, *others])
 
 
 @case("filter.skipped-not-returned", rules=("R5.21",), timeout=90.0)
@@ -171,7 +166,7 @@ async def no_slot_waste(fixture: Fixture) -> None:
     topic, consumer = await fixture.subscribed(1, expression="a")
     producer = await fixture.producer(topic)
     for _ in range(20):
-        batch = [_message(fixture, topic, "b", tag="b") for _ in range(100)]
+        batch = [fixture.message(topic, "b", tag="b") for _ in range(100)]
         answer = await producer.send(*batch)
         assert answer.status.code == pb.Code.OK, f"a batch answered {code_of(answer)}"
     (matching,) = await _sent(fixture, topic, "a")
@@ -185,7 +180,7 @@ async def no_slot_waste(fixture: Fixture) -> None:
 async def _send_all(fixture: Fixture, topic: str, messages: dict[str, dict[str, str]], **fields: str) -> None:
     await asyncio.gather(
         *(
-            fixture.send_message(_message(fixture, topic, name, properties=properties, **fields))
+            fixture.send_message(fixture.message(topic, name, properties=properties, **fields))
             for name, properties in messages.items()
         )
     )
@@ -195,8 +190,8 @@ async def _select(fixture: Fixture, consumer: Consumer, text: str) -> list[str]:
     """Return the bodies of the messages sent so far that an SQL expression accepts."""
     # First, so that a server that drops a message at a failed comparison has accepted the sentinel before.
     expression = sql(f"last = 'yes' OR ({text})")
-    beside = await fixture.sentinel(consumer, sentinel={"properties": LAST}, expression=expression)
-    return sorted(one.message.body.decode() for one in beside)
+    others = await fixture.sentinel(consumer, sentinel={"properties": LAST}, expression=expression)
+    return sorted(one.message.body.decode() for one in others)
 
 
 async def _selected(fixture: Fixture, text: str, messages: dict[str, dict[str, str]]) -> list[str]:
@@ -353,13 +348,13 @@ async def sql_ordered(fixture: Fixture) -> None:
     rows = {"n BETWEEN 5 AND 9": range(5, 10), "zz = 1": range(0), "TRUE": range(20)}
     consumers = [await fixture.consumer(topic, ordered=True) for _ in rows]
     for name, properties in _numbered(20).items():
-        await fixture.send_message(_message(fixture, topic, name, properties=properties, group="g"))
+        await fixture.send_message(fixture.message(topic, name, properties=properties, group="g"))
     for consumer, (text, expected) in zip(consumers, rows.items(), strict=True):
         expression = sql(f"last = 'yes' OR ({text})")
-        beside = await fixture.sentinel(
+        others = await fixture.sentinel(
             consumer, sentinel={"properties": LAST, "group": "g"}, expression=expression
         )
-        bodies = [one.message.body.decode() for one in beside]
+        bodies = [one.message.body.decode() for one in others]
         assert [name for name in bodies if name != "sentinel"] == _names(expected), text
 
 

@@ -1,4 +1,4 @@
-"""Answers on which documents and Apache's servers disagree, by one request or two each: recorded, never failed.
+"""Responses on which documents and Apache's servers disagree, by one request or two each: recorded, never failed.
 
 They are fields of the fake's profiles; a recorded run shows for each what a real server does."""
 
@@ -8,6 +8,7 @@ import functools
 import math
 from base64 import urlsafe_b64decode, urlsafe_b64encode
 from collections.abc import Awaitable, Callable, Sequence
+from typing import Any
 
 from aiorocketmq.wire import messages as pb
 
@@ -21,18 +22,18 @@ from aiorocketmq_conformance.probe.telemetry import StreamEnded
 from aiorocketmq_conformance.tolerances import PROMPT
 
 LONG_POLL, CUT_POLL = 25.0, 22.0
-"""A poll that Apache's proxy cuts to 20 s, and what is clearly longer than that."""
+"""A poll that Apache's proxy limits to 20 s, and a duration clearly above that."""
 SAME_HASH = ("Aa", "BB")
 """Two tags with one hash."""
 HANDLE_OFFSET = 7
-"""Place of a message's offset among the fields of a receipt handle."""
+"""Index of the message's offset in the fields of a receipt handle."""
 Asking = Callable[[Fixture], Awaitable[str]]
 
 
 def documented(
     name: str, answer: str, *, rules: Sequence[str], needs: Sequence[str] = (), timeout: float = 120.0
 ) -> Callable[[Asking], Asking]:
-    """Make a case that passes if the decorated function returns `answer`, which is what the documents promise."""
+    """Declare a case that passes if the decorated function returns `answer`, which the documents promise."""
 
     def declare(ask: Asking) -> Asking:
         @functools.wraps(ask)
@@ -53,15 +54,15 @@ def documented(
     return declare
 
 
-async def _leased(fixture: Fixture, *, ordered: bool = False, **fields: object) -> tuple[Consumer, Delivery]:
-    """A consumer of a fresh topic, and the one message there, which it has received."""
+async def _leased(fixture: Fixture, *, ordered: bool = False, **fields: Any) -> tuple[Consumer, Delivery]:
+    """Return a consumer of a fresh topic, and its only message, which it has received."""
     topic, consumer = await fixture.subscribed(1, type="FIFO" if ordered else "NORMAL", ordered=ordered)
-    await fixture.send(topic, "m", **({"group": "g"} if ordered else {}), **fields)
+    await fixture.send(topic, "m", group="g" if ordered else None, **fields)
     return consumer, await consumer.one()
 
 
 async def _poll_ends(fixture: Fixture, consumer: Consumer, change: Awaitable[object]) -> str:
-    """Whether a parked poll ends within 5 s of `change`."""
+    """Return whether a parked poll is completed within 5 s of `change`."""
     poll = fixture.background(consumer.receive(poll=15.0, invisible=LEASE))
     await fixture.clock.sleep(1.0)
     await change
@@ -75,7 +76,7 @@ def _entry(reply: pb.AckMessageResponse) -> str:
 
 @documented("malformed-handle", "INVALID_RECEIPT_HANDLE", rules=("R6.2",))
 async def malformed_handle(fixture: Fixture) -> str:
-    """An acknowledgement with a handle that is none is INVALID_RECEIPT_HANDLE."""
+    """An acknowledgement with a malformed handle is INVALID_RECEIPT_HANDLE."""
     topic, consumer = await fixture.subscribed(1)
     return _entry(await consumer.client.ack(topic, consumer.group, (requests.message_id(), "no handle")))
 
@@ -89,7 +90,7 @@ async def ack_without_entries(fixture: Fixture) -> str:
 
 @documented("unknown-transaction", "INVALID_TRANSACTION_ID", rules=("9.2",), needs=("type.tx",))
 async def unknown_transaction(fixture: Fixture) -> str:
-    """The end of a transaction that does not exist is INVALID_TRANSACTION_ID."""
+    """The resolution of an unknown transaction is INVALID_TRANSACTION_ID."""
     topic = await fixture.topic(1, type="TRANSACTION")
     producer = await fixture.producer(topic)
     request = pb.EndTransactionRequest(
@@ -103,7 +104,7 @@ async def unknown_transaction(fixture: Fixture) -> str:
 
 @documented("route-without-scheme", "ILLEGAL_ACCESS_POINT", rules=("R3.5",))
 async def route_without_scheme(fixture: Fixture) -> str:
-    """A route that is asked for with endpoints without a scheme is ILLEGAL_ACCESS_POINT."""
+    """A route query with endpoints without a scheme is ILLEGAL_ACCESS_POINT."""
     topic = await fixture.topic(1)
     producer = await fixture.producer(topic)
     request = pb.QueryRouteRequest(
@@ -158,7 +159,7 @@ async def receive_without_deadline(fixture: Fixture) -> str:
 
 @documented("longest-poll", "as asked", rules=("5.1 row 3",))
 async def longest_poll(fixture: Fixture) -> str:
-    """A poll of 25 s lasts as long as was asked."""
+    """A poll of 25 s takes 25 s."""
     consumer = await fixture.consumer(await fixture.topic(1))
     answer = await consumer.receive(poll=LONG_POLL, invisible=LEASE)
     return "as asked" if answer.took > CUT_POLL else "cut"
@@ -166,7 +167,7 @@ async def longest_poll(fixture: Fixture) -> str:
 
 @documented("shortest-poll", "as asked", rules=("5.1 row 3",))
 async def shortest_poll(fixture: Fixture) -> str:
-    """A poll of 1 s lasts as long as was asked."""
+    """A poll of 1 s takes 1 s."""
     consumer = await fixture.consumer(await fixture.topic(1))
     answer = await consumer.receive(poll=1.0, invisible=LEASE)
     return "as asked" if answer.took < SHORT_POLL / 2 else "stretched"
@@ -174,7 +175,7 @@ async def shortest_poll(fixture: Fixture) -> str:
 
 @documented("polling-time-of-an-old-client", "ILLEGAL_POLLING_TIME", rules=("R1.1", "5.1 row 4"))
 async def polling_time_of_an_old_client(fixture: Fixture) -> str:
-    """A poll that does not fit its deadline is ILLEGAL_POLLING_TIME for clients of any version."""
+    """A poll beyond its deadline is ILLEGAL_POLLING_TIME for clients of any version."""
     topic = await fixture.topic(1)
     group = await fixture.target.create_group()
     client = await fixture.client(x_mq_client_version="5.0.2")
@@ -184,14 +185,14 @@ async def polling_time_of_an_old_client(fixture: Fixture) -> str:
 
 @documented("poll-of-a-terminated-client", "ends", rules=("consumption 4",))
 async def poll_of_a_terminated_client(fixture: Fixture) -> str:
-    """The parked poll of a client that terminates ends at once."""
+    """The parked poll of a client that terminates is completed at once."""
     consumer = await fixture.consumer(await fixture.topic(1))
     return await _poll_ends(fixture, consumer, consumer.client.terminate(consumer.group))
 
 
 @documented("poll-beside-a-tag-of-equal-hash", "goes on", rules=("R5.23", "5.2 row 3"))
 async def poll_beside_a_tag_of_equal_hash(fixture: Fixture) -> str:
-    """A poll for a tag is not ended by a message whose tag only has the same hash."""
+    """A poll for a tag is not completed by a message with another tag of the same hash."""
     topic = await fixture.topic(1)
     wanted, other = SAME_HASH
     consumer = await fixture.consumer(topic, expression=wanted)
@@ -200,7 +201,7 @@ async def poll_beside_a_tag_of_equal_hash(fixture: Fixture) -> str:
 
 @documented("poll-beside-a-reset", "ends", rules=("R10.6",), needs=("@reset",))
 async def poll_beside_a_reset(fixture: Fixture) -> str:
-    """A parked poll ends when its group's offset is reset to where messages are."""
+    """A parked poll is completed when its group is reset to available messages."""
     topic, consumer = await fixture.subscribed(1)
     before = fixture.clock.wall()
     await fixture.send(topic, "m")
@@ -212,7 +213,7 @@ async def poll_beside_a_reset(fixture: Fixture) -> str:
 
 @documented("unregistered-change", "OK", rules=("R6.9",))
 async def unregistered_change(fixture: Fixture) -> str:
-    """A lease is changed by any client that has its handle."""
+    """Any client with its handle can change a lease."""
     _, delivery = await _leased(fixture)
     stranger = await fixture.client()
     return code_of(await stranger.change_invisible(delivery, LEASE))
@@ -241,7 +242,7 @@ async def ordered_ack_with_a_replaced_handle(fixture: Fixture) -> str:
 
 @documented("illegal-termination", "OK", rules=("R2.16",))
 async def illegal_termination(fixture: Fixture) -> str:
-    """A termination that is refused for its group's name leaves the client registered."""
+    """A termination that is refused for its group's name does not unregister the client."""
     consumer = await fixture.consumer(await fixture.topic(1))
     await consumer.client.terminate("no/group")
     return code_of(await consumer.client.heartbeat(consumer.group, consumer.kind))
@@ -275,7 +276,7 @@ async def empty_property(fixture: Fixture) -> str:
 
 @documented("message-group-as-property", "no user property", rules=("R4.4",), needs=("type.fifo",))
 async def message_group_as_property(fixture: Fixture) -> str:
-    """The message group is no user property."""
+    """The message group is not a user property."""
     _, delivery = await _leased(fixture, ordered=True)
     return "a user property" if "__SHARDINGKEY" in delivery.message.user_properties else "no user property"
 
@@ -289,19 +290,19 @@ async def transaction_id_of_a_normal_message(fixture: Fixture) -> str:
 
 @documented("offset-of-a-redelivery", "the first copy's", rules=("R7.1",))
 async def offset_of_a_redelivery(fixture: Fixture) -> str:
-    """A redelivery shows the offset of the first delivery."""
+    """A redelivery has the offset of the first delivery."""
     topic, consumer = await fixture.subscribed(1)
     first, second = await fixture.send(topic, "first", "second")
     deliveries = await consumer.take(2, settle=False, invisible=10.0)
     await consumer.ack(*(one for one in deliveries if one.id == first.id))
     (leased,) = (one for one in deliveries if one.id == second.id)
-    again = await consumer.find(second, within=10.0 + 2 * PROMPT)
-    return "the first copy's" if again.offset == leased.offset else "another"
+    redelivery = await consumer.find(second, within=10.0 + 2 * PROMPT)
+    return "the first copy's" if redelivery.offset == leased.offset else "another"
 
 
 @documented("dead-letter-attempt", "1", rules=("R7.6",), needs=("dlq",))
 async def dead_letter_attempt(fixture: Fixture) -> str:
-    """A dead letter begins again with attempt 1."""
+    """A dead letter starts with attempt 1."""
     return str((await _dead_letter(fixture)).attempt)
 
 
@@ -313,7 +314,7 @@ async def dead_letter_type(fixture: Fixture) -> str:
 
 @documented("sql-over-server-properties", "not matched", rules=("5.6",), needs=("filter.sql",))
 async def sql_over_server_properties(fixture: Fixture) -> str:
-    """SQL expressions see only properties of the sender."""
+    """SQL expressions select by the sender's properties only."""
     topic, consumer = await fixture.subscribed(1)
     await fixture.backlog(topic, "m")
     expression = pb.FilterExpression(type=pb.FilterType.SQL, expression="CLUSTER IS NOT NULL")
@@ -323,14 +324,14 @@ async def sql_over_server_properties(fixture: Fixture) -> str:
 
 @documented("recall-with-a-malformed-handle", "MESSAGE_NOT_FOUND", rules=("R4.25",), needs=("recall",))
 async def recall_with_a_malformed_handle(fixture: Fixture) -> str:
-    """A recall with a handle that is none is MESSAGE_NOT_FOUND."""
+    """A recall with a malformed handle is MESSAGE_NOT_FOUND."""
     topic = await fixture.topic(1, type="DELAY")
     return await _recall(fixture, topic, "no handle")
 
 
 @documented("recall-of-another-message", "MESSAGE_NOT_FOUND", rules=("R4.25",), needs=("recall",))
 async def recall_of_another_message(fixture: Fixture) -> str:
-    """A recall whose handle names a message that does not exist is MESSAGE_NOT_FOUND."""
+    """A recall with a handle of an unknown message is MESSAGE_NOT_FOUND."""
     topic = await fixture.topic(1, type="DELAY")
     (sent,) = await fixture.send(topic, "m", deliver_at=fixture.clock.wall() + 60.0)
     fields = urlsafe_b64decode(sent.receipt.recall_handle).decode().split(" ")
@@ -340,7 +341,7 @@ async def recall_of_another_message(fixture: Fixture) -> str:
 
 @documented("late-recall", "OK", rules=("R4.25",), needs=("recall",))
 async def late_recall(fixture: Fixture) -> str:
-    """A message is recalled until its time of delivery."""
+    """A message can be recalled until its delivery time."""
     topic = await fixture.topic(1, type="DELAY")
     at = math.ceil(fixture.clock.wall()) + 10.0  # servers deliver at whole seconds
     (sent,) = await fixture.send(topic, "m", deliver_at=at)
@@ -359,7 +360,7 @@ async def lite_limits_of_a_plain_group(fixture: Fixture) -> str:
 
 @documented("handle-of-a-missing-message", "INVALID_RECEIPT_HANDLE", rules=("6.2",))
 async def handle_of_a_missing_message(fixture: Fixture) -> str:
-    """A handle whose offset does not exist is INVALID_RECEIPT_HANDLE."""
+    """A handle of an unknown offset is INVALID_RECEIPT_HANDLE."""
     consumer, delivery = await _leased(fixture)
     fields = delivery.handle.split(" ")
     fields[HANDLE_OFFSET] = "999999"
@@ -377,7 +378,7 @@ async def changed_handle(fixture: Fixture) -> str:
 
 @documented("forward-with-a-changed-handle", "the message", rules=("consumption 5a",), needs=("dlq",))
 async def forward_with_a_changed_handle(fixture: Fixture) -> str:
-    """A forward with a changed handle makes a dead letter of its own message."""
+    """A forward with a changed handle creates a dead letter of its message."""
     consumer, delivery = await _leased(fixture)
     readers = await fixture.target.create_group(max_attempts=60)
     changed = await consumer.client.change_invisible(delivery, LEASE)
@@ -392,7 +393,7 @@ async def forward_with_a_changed_handle(fixture: Fixture) -> str:
 
 @documented("retry-topic-of-dead-letters", "TOPIC_NOT_FOUND", rules=("consumption 5",), needs=("dlq",))
 async def retry_topic_of_dead_letters(fixture: Fixture) -> str:
-    """The first dead letter of a group makes no topic for retries."""
+    """The first dead letter of a group creates no retry topic."""
     letter = await _dead_letter(fixture)
     group = letter.topic.removeprefix("%DLQ%")
     client = await fixture.producer(letter.topic)
@@ -414,7 +415,7 @@ async def batch_of_message_groups(fixture: Fixture) -> str:
 
 @documented("reset-of-leased-messages", "once", rules=("R10.6",), needs=("@reset",))
 async def reset_of_leased_messages(fixture: Fixture) -> str:
-    """A message in flight is redelivered once after a reset to before it."""
+    """A message in flight is redelivered once after a reset to an earlier offset."""
     topic, consumer = await fixture.subscribed(1)
     before = fixture.clock.wall()
     await fixture.send(topic, "m")
@@ -426,7 +427,7 @@ async def reset_of_leased_messages(fixture: Fixture) -> str:
 
 @documented("attempts-of-an-ordered-batch", "2 1", rules=("R8.13",), needs=("type.fifo",))
 async def attempts_of_an_ordered_batch(fixture: Fixture) -> str:
-    """Each message of an ordered batch shows its own attempt."""
+    """Each message of an ordered batch has its own attempt."""
     topic, consumer = await fixture.subscribed(1, type="FIFO", ordered=True)
     await fixture.send(topic, "a", "b", group="g")
     await consumer.one(invisible=10.0)
@@ -437,7 +438,7 @@ async def attempts_of_an_ordered_batch(fixture: Fixture) -> str:
 
 @documented("sql-with-words-behind", "refused", rules=("5.6",), needs=("filter.sql",))
 async def sql_with_words_behind(fixture: Fixture) -> str:
-    """An SQL expression with words behind its end is refused."""
+    """An SQL expression with trailing words is refused."""
     topic, consumer = await fixture.subscribed(1)
     await fixture.backlog(topic, "m", properties={"a": "x"})
     expression = pb.FilterExpression(type=pb.FilterType.SQL, expression="a = 'x' 'y'")
@@ -446,7 +447,7 @@ async def sql_with_words_behind(fixture: Fixture) -> str:
 
 
 async def _dead_letter(fixture: Fixture) -> Delivery:
-    """The dead letter of a message that failed twice, read by a group that may see any attempt."""
+    """Return the dead letter of a message that failed twice, received by a group with a higher limit."""
     readers = await fixture.target.create_group(max_attempts=60)
     topic = await fixture.topic(1)
     failing = await fixture.consumer(topic, max_attempts=2)

@@ -36,8 +36,8 @@ async def boundary(fixture: Fixture, legal: pb.Message, illegal: pb.Message, cod
     consumer = await fixture.consumer(topic)
     await judge(fixture, topic, legal)
     await judge(fixture, topic, illegal, code=code)
-    beside = await fixture.sentinel(consumer)
-    delivered = {delivery.id for delivery in beside} | {delivery.id for delivery in consumer.deliveries}
+    others = await fixture.sentinel(consumer)
+    delivered = {delivery.id for delivery in others} | {delivery.id for delivery in consumer.deliveries}
     assert legal.system_properties.message_id in delivered, "the legal message was not delivered"
     assert illegal.system_properties.message_id not in delivered, "the refused message was delivered"
 
@@ -65,16 +65,8 @@ async def body(fixture: Fixture, kind: str) -> None:
     topic = await fixture.topic(type=kind)
     client = await fixture.client()
     largest = (await client.present(requests.producer_settings(topic))).publishing.max_body_size
-    now = fixture.clock.wall()
     for size, expected in ((largest, "OK"), (largest + 1, "MESSAGE_BODY_TOO_LARGE")):
-        message = requests.message(
-            topic,
-            bytes(size),
-            born_at=now,
-            group="g" if kind == "FIFO" else None,
-            deliver_at=now + 3600 if kind == "DELAY" else None,
-            kind=pb.MessageType.TRANSACTION if kind == "TRANSACTION" else None,
-        )
+        message = fixture.message_of_type(topic, bytes(size), kind, delay=3600.0)
         reply = await client.send(message)
         assert code_of(reply) == expected, f"{size} bytes answered {code_of(reply)}"
 

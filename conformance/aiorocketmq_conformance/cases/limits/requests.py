@@ -101,8 +101,8 @@ async def error_is_final(fixture: Fixture) -> None:
     await judge(fixture, topic, large, code="MESSAGE_BODY_TOO_LARGE")
     await judge(fixture, topic, tagged, code="ILLEGAL_MESSAGE_TAG")
     await judge(fixture, topic, good, empty, code="MESSAGE_BODY_EMPTY", together=True)
-    beside = await fixture.sentinel(consumer)
-    assert not beside, f"of refused requests was delivered: {beside}"
+    others = await fixture.sentinel(consumer)
+    assert not others, f"of refused requests was delivered: {others}"
 
 
 @case("limit.validation-first", rules=("4.1", "5.1"), level=INFORMATIONAL, prepared=("@topic",))

@@ -64,9 +64,7 @@ class LiteFixture:
 
     def message(self, name: str, body: str) -> pb.Message:
         """A message to a lite topic."""
-        message = requests.message(
-            self.topic, body, kind=pb.MessageType.LITE, born_at=self.fixture.clock.wall()
-        )
+        message = self.fixture.message(self.topic, body, kind=pb.MessageType.LITE)
         message.system_properties.lite_topic = name
         return message
 
@@ -157,9 +155,9 @@ async def redelivery(fixture: Fixture) -> None:
     consumer = await lite.consumer("l1")
     (sent,) = await lite.send("l1", "m")
     first = await consumer.one(invisible=LEASE)
-    again = await consumer.find(sent)
-    assert (first.attempt, again.attempt) == (1, 2)
-    expiry_window(fixture.target, LEASE, ordered=True).check_return(first, again)
+    redelivery = await consumer.find(sent)
+    assert (first.attempt, redelivery.attempt) == (1, 2)
+    expiry_window(fixture.target, LEASE, ordered=True).check_return(first, redelivery)
 
 
 @case("lite.partial-add-remove", rules=("R4.33",), level=EXTENSION, needs=NEEDS)
@@ -283,11 +281,13 @@ async def suspend(fixture: Fixture) -> None:
     suspended_at = fixture.clock.now()
     reply = await consumer.client.unary("ChangeInvisibleDuration", request)
     assert code_of(reply) == "OK"
-    again = await consumer.find(sent)
-    assert again.at - suspended_at >= 3.0 - fixture.number("early"), (
-        f"redelivered after {again.at - suspended_at:.1f} s"
+    redelivery = await consumer.find(sent)
+    assert redelivery.at - suspended_at >= 3.0 - fixture.number("early"), (
+        f"redelivered after {redelivery.at - suspended_at:.1f} s"
     )
-    assert again.attempt == first.attempt, f"the attempt went from {first.attempt} to {again.attempt}"
+    assert redelivery.attempt == first.attempt, (
+        f"the attempt went from {first.attempt} to {redelivery.attempt}"
+    )
 
 
 @case("lite.notify-unsubscribe", rules=("R4.34",), level=EXTENSION, needs=NEEDS)
@@ -317,9 +317,9 @@ async def ack_scope(fixture: Fixture) -> None:
     (one,), (two,) = await lite.send("l1", "1"), await lite.send("l2", "2")
     taken = {delivery.id: delivery for delivery in await consumer.take(2, settle=False, invisible=LEASE)}
     await consumer.ack(taken[one.id])
-    again = await consumer.find(two)
-    assert again.attempt == 2
-    await consumer.ack(again)
+    redelivery = await consumer.find(two)
+    assert redelivery.attempt == 2
+    await consumer.ack(redelivery)
     assert not [each for each in await consumer.receive_for(LEASE + 3.0) if each.id == one.id]
 
 
@@ -359,12 +359,12 @@ async def resync(fixture: Fixture) -> None:
     await fixture.clock.sleep(12.0)
     await consumer.client.vanish()
     await fixture.target.restart()
-    again = await lite.consumer()
+    successor = await lite.consumer()
     until = fixture.clock.now() + FORGOTTEN
-    while (code := await lite.sync(again, REPLACE, "l1")) != "OK" and fixture.clock.now() < until:
+    while (code := await lite.sync(successor, REPLACE, "l1")) != "OK" and fixture.clock.now() < until:
         await fixture.clock.sleep(1.0)
     assert code == "OK", f"answered with {code} for a minute after the restart"
-    once_each(sent[1:], await again.take(1, within=60.0))
+    once_each(sent[1:], await successor.take(1, within=60.0))
 
 
 @case("lite.ttl", rules=("R4.30",), level=EXTENSION, needs=(*NEEDS, "@lite-life"), timeout=400.0)
@@ -416,7 +416,7 @@ async def wrong_topic(fixture: Fixture, kind: str) -> None:
     consumer = await lite.consumer()
     other = await fixture.topic(1, type=kind)
     producer = await fixture.producer(other)
-    message = requests.message(other, "m", kind=pb.MessageType.LITE, born_at=fixture.clock.wall())
+    message = fixture.message(other, "m", kind=pb.MessageType.LITE)
     message.system_properties.lite_topic = "l1"
     reply = await producer.send(message)
     assert code_of(reply) == "MESSAGE_PROPERTY_CONFLICT_WITH_TYPE"

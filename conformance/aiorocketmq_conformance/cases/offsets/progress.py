@@ -44,8 +44,8 @@ async def new_group_start(fixture: Fixture) -> None:
     topic = await fixture.topic(1)
     await fixture.send(topic, *_bodies(10))
     consumer = await fixture.consumer(topic, prime=False)
-    beside = await fixture.sentinel(consumer)
-    fixture.note("found", len(beside))
+    others = await fixture.sentinel(consumer)
+    fixture.note("found", len(others))
 
 
 @case("offset.new-group-after-prime", rules=("R10.3", "R10.4"))
@@ -86,14 +86,14 @@ async def resume_unacked(fixture: Fixture) -> None:
     group."""
     topic, consumer = await fixture.subscribed(1)
     await fixture.send_all(topic, _bodies(10))
-    held = await consumer.take(10, invisible=10.0, settle=False)
-    await consumer.ack(*held[:4])
+    leased = await consumer.take(10, invisible=10.0, settle=False)
+    await consumer.ack(*leased[:4])
     await consumer.client.vanish()
     consumer.deliveries.clear()
     after = await _back(fixture, consumer)
     within = 10.0 + fixture.number("revive.high") + PROMPT
     deliveries = await after.take(6, within=within, poll=20.0)
-    assert sorted(one.id for one in deliveries) == sorted(one.id for one in held[4:])
+    assert sorted(one.id for one in deliveries) == sorted(one.id for one in leased[4:])
     assert {one.attempt for one in deliveries} == {2}
 
 
@@ -148,14 +148,14 @@ async def reset_inflight_ack(fixture: Fixture) -> None:
     """Acks of messages in flight before a reset to an earlier time do not affect their redelivery."""
     topic, consumer = await fixture.subscribed(1)
     _, middle, second = await _bursts(fixture, topic, 4, 6)
-    held = await consumer.take(10, settle=False)
+    leased = await consumer.take(10, settle=False)
     await fixture.target.admin.reset_offset(consumer.group, topic, middle)
     # Servers may accept or refuse these (consumption 7).
-    await consumer.client.ack(topic, consumer.group, *held)
+    await consumer.client.ack(topic, consumer.group, *leased)
     deliveries = await consumer.take(6, within=2 * PROMPT)
     deliveries += await fixture.deliveries_within(consumer, LEASE + fixture.number("revive.high"))
-    again = {one.id for one in second}
-    assert again <= {one.id for one in deliveries}, f"{len(deliveries)} of 6 were redelivered"
+    second_ids = {one.id for one in second}
+    assert second_ids <= {one.id for one in deliveries}, f"{len(deliveries)} of 6 were redelivered"
     once_each(second, deliveries)
 
 
@@ -249,9 +249,9 @@ async def lag_counts(fixture: Fixture) -> None:
     """Three messages in flight and seven not yet received are counted as such."""
     topic, consumer = await fixture.subscribed(1)
     await fixture.send_all(topic, _bodies(10))
-    held: list[Delivery] = await consumer.take(3, batch=3, settle=False)
+    leased: list[Delivery] = await consumer.take(3, batch=3, settle=False)
     assert await fixture.target.admin.lag(consumer.group, topic) == (7, 3)
-    await consumer.ack(*held)
+    await consumer.ack(*leased)
 
 
 @case("offset.restart", rules=("R10.4", "R12.7"), needs=("@restart",), timeout=400.0)
@@ -261,7 +261,7 @@ async def restart(fixture: Fixture) -> None:
     await fixture.send_all(topic, _bodies(50))
     lease = 30.0 + fixture.number("restart.high")
     acked = await consumer.take(20, batch=20)
-    held = await consumer.take(30, batch=30, invisible=lease, settle=False)
+    leased = await consumer.take(30, batch=30, invisible=lease, settle=False)
     consumer.deliveries.clear()
     await fixture.clock.sleep(FLUSH)
     await fixture.target.restart()
@@ -269,4 +269,4 @@ async def restart(fixture: Fixture) -> None:
     within = lease + fixture.number("revive.high") + 2 * PROMPT
     deliveries = await after.take(30, within=within, poll=20.0)
     assert not {one.id for one in acked} & {one.id for one in deliveries}, "an acked message was redelivered"
-    assert {one.id for one in held} == {one.id for one in deliveries}
+    assert {one.id for one in leased} == {one.id for one in deliveries}

@@ -160,11 +160,11 @@ async def queue_resume(fixture: Fixture, is_same: bool) -> None:
     await reader.leave()
     later = await reader.send(5)
     client_id = reader.probe.client_id if is_same else None
-    again = await over_remoting(fixture, topic=reader.topic, group=reader.group, client_id=client_id)
-    await again.join()
-    stored = await again.committed()
+    successor = await over_remoting(fixture, topic=reader.topic, group=reader.group, client_id=client_id)
+    await successor.join()
+    stored = await successor.committed()
     assert stored == 5
-    assert (await again.pull(stored)).ids == tuple(one.id for one in later)
+    assert (await successor.pull(stored)).ids == tuple(one.id for one in later)
 
 
 @case("offset.lag-zero[remoting]", rules=LIVE, level=SHOULD, needs=REMOTING)

@@ -9,7 +9,6 @@ from aiorocketmq_conformance.cases.order.receiving import ORDERED, one_group
 from aiorocketmq_conformance.cases.shared.nack import nack
 from aiorocketmq_conformance.consumer import SHORT_POLL
 from aiorocketmq_conformance.fixture import Fixture
-from aiorocketmq_conformance.probe import requests
 from aiorocketmq_conformance.probe.answers import code_of
 from aiorocketmq_conformance.tolerances import PROMPT, expiry_window
 
@@ -38,12 +37,14 @@ async def reentrant_attempt_id(fixture: Fixture) -> None:
     consumer, _, _ = await one_group(fixture, 4, shown=True)
     attempt_id = fixture.fresh("attempt")
     first = await consumer.receive(batch=2, attempt_id=attempt_id, invisible=60.0)
-    again = await consumer.receive(batch=2, attempt_id=attempt_id, invisible=60.0, poll=10.0)
+    repeated = await consumer.receive(batch=2, attempt_id=attempt_id, invisible=60.0, poll=10.0)
     assert [one.text for one in first.deliveries] == ["m0", "m1"]
-    assert [one.text for one in again.deliveries] == ["m0", "m1"]
-    assert {one.attempt for one in again.deliveries} == {1}
-    assert again.took < SHORT_POLL + 5 * fixture.clock.traffic.slowest_answer(), f"waited {again.took:.1f} s"
-    await consumer.ack(*again.deliveries)
+    assert [one.text for one in repeated.deliveries] == ["m0", "m1"]
+    assert {one.attempt for one in repeated.deliveries} == {1}
+    assert repeated.took < SHORT_POLL + 5 * fixture.clock.traffic.slowest_answer(), (
+        f"waited {repeated.took:.1f} s"
+    )
+    await consumer.ack(*repeated.deliveries)
     assert [one.text for one in await consumer.take(2, batch=1)] == ["m2", "m3"]
 
 
@@ -66,11 +67,11 @@ async def other_group_same_queue(fixture: Fixture) -> None:
     await fixture.send(topic, "a0", "a1", group=fixture.fresh("mg"))
     head = await consumer.one(invisible=30.0)
     await fixture.send(topic, "b0", group=fixture.fresh("mg"))
-    beside = await consumer.receive_for(2 * SHORT_POLL, batch=1, settle=True)
+    others = await consumer.receive_for(2 * SHORT_POLL, batch=1, settle=True)
     await consumer.ack(head)
-    grain = "group" if [one.text for one in beside] == ["b0"] else "queue"
+    grain = "group" if [one.text for one in others] == ["b0"] else "queue"
     fixture.note("order.grain", grain)
-    assert grain == "group", f"an un-acked message blocks its whole queue: {beside}"
+    assert grain == "group", f"an un-acked message blocks its whole queue: {others}"
 
 
 @case("fifo.unordered-group", rules=("R8.1", "R5.12"), level=SHOULD, needs=ORDERED)
@@ -78,11 +79,13 @@ async def unordered_group(fixture: Fixture) -> None:
     """A group that is not ordered receives later messages of a message group while the first is in flight."""
     topic, consumer = await fixture.subscribed(4, type="FIFO")
     await fixture.send(topic, *(f"m{n}" for n in range(10)), group=fixture.fresh("mg"))
-    held = await consumer.one(invisible=60.0)
+    leased = await consumer.one(invisible=60.0)
     rest = await consumer.take(9, batch=3)
-    assert fixture.clock.now() < held.at + 60.0, "the others were delivered only after the first one's lease"
-    assert {one.text for one in [held, *rest]} == {f"m{n}" for n in range(10)}
-    await consumer.ack(held)
+    assert fixture.clock.now() < leased.at + 60.0, (
+        "the others were delivered only after the first one's lease"
+    )
+    assert {one.text for one in [leased, *rest]} == {f"m{n}" for n in range(10)}
+    await consumer.ack(leased)
 
 
 @case("fifo.plain-topic-ordered-group", rules=("R8.1", "R8.4"), level=SHOULD, needs=ORDERED)
@@ -100,7 +103,7 @@ async def missing_group(fixture: Fixture) -> None:
     """A message without message group is refused by an ordered topic with MESSAGE_PROPERTY_CONFLICT_WITH_TYPE."""
     topic = await fixture.topic(4, type="FIFO")
     producer = await fixture.producer(topic)
-    response = await producer.send(requests.message(topic, "m", born_at=fixture.clock.wall()))
+    response = await producer.send(fixture.message(topic, "m"))
     assert code_of(response) == "MESSAGE_PROPERTY_CONFLICT_WITH_TYPE"
 
 

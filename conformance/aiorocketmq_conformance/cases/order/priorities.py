@@ -10,7 +10,6 @@ from aiorocketmq.wire import messages as pb
 from aiorocketmq_conformance.case import EXTENSION, INFORMATIONAL, case
 from aiorocketmq_conformance.consumer import Consumer, Sent
 from aiorocketmq_conformance.fixture import Fixture, once_each
-from aiorocketmq_conformance.probe import requests
 from aiorocketmq_conformance.probe.answers import Delivery, code_of
 from aiorocketmq_conformance.tolerances import PROMPT
 
@@ -20,7 +19,7 @@ LEVELS = 8
 
 def ranked(fixture: Fixture, topic: str, body: str, priority: int, **fields: Any) -> pb.Message:
     """Return a message with a priority."""
-    message = requests.message(topic, body, born_at=fixture.clock.wall(), **fields)
+    message = fixture.message(topic, body, **fields)
     message.system_properties.priority = priority
     if not fields:
         message.system_properties.message_type = pb.MessageType.PRIORITY
@@ -152,7 +151,7 @@ async def wrong_topic(fixture: Fixture, given: tuple[str, int | None]) -> None:
     kind, priority = given
     topic = await fixture.topic(LEVELS, type=kind)
     producer = await fixture.producer(topic)
-    message = requests.message(topic, "m", born_at=fixture.clock.wall())
+    message = fixture.message(topic, "m")
     if priority is not None:
         message.system_properties.priority = priority
     reply = await producer.send(message)

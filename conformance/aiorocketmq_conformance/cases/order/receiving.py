@@ -9,7 +9,6 @@ from itertools import pairwise
 from aiorocketmq_conformance.case import case
 from aiorocketmq_conformance.consumer import SHORT_POLL, Consumer, Sent
 from aiorocketmq_conformance.fixture import Fixture
-from aiorocketmq_conformance.probe import requests
 from aiorocketmq_conformance.probe.answers import Delivery, code_of, entry_codes
 from aiorocketmq_conformance.tolerances import PROMPT, expiry_window, nack_window, wake_window
 
@@ -68,8 +67,7 @@ async def many_groups(fixture: Fixture) -> None:
 
     async def produce(group: str) -> None:
         for n in range(20):
-            message = requests.message(topic, f"{n}", group=group, born_at=fixture.clock.wall())
-            await fixture.send_message(message, producer)
+            await fixture.send(topic, f"{n}", client=producer, group=group)
 
     end = fixture.clock.now() + 90.0
     left = Counter(dict.fromkeys(groups, 20))
@@ -122,9 +120,11 @@ async def unacked_blocks(fixture: Fixture) -> None:
     assert [one.attempt for one in deliveries] == list(range(1, len(deliveries) + 1))
     assert len(deliveries) >= 3, f"in 35 s a lease of 10 s was redelivered only {len(deliveries) - 1} times"
     head = deliveries[0]
-    for number, again in enumerate(deliveries[1:], start=1):
+    for number, redelivery in enumerate(deliveries[1:], start=1):
         # Counted from the first receive: later ones were parked when their message was delivered.
-        assert again.at >= head.asked_at + number * 10.0 - fixture.number("early"), f"{again} was early"
+        assert redelivery.at >= head.asked_at + number * 10.0 - fixture.number("early"), (
+            f"{redelivery} was early"
+        )
     for earlier, later in pairwise(deliveries):
         assert later.at <= earlier.at + expiry_window(fixture.target, 10.0, ordered=True).high, (
             f"{later} was late"
@@ -223,12 +223,18 @@ async def _changed_to(fixture: Fixture, consumer: Consumer, head: Delivery, seco
     answered = fixture.clock.now()
     assert code_of(response) == "OK"
     window = nack_window(fixture.target, seconds, ordered=True)
-    again = await consumer.one(until=called + window.high + PROMPT, poll=20.0)
-    assert (again.id, again.attempt) == (head.id, 2), f"blocked by {head}, and delivered: {again}"
-    fixture.note("after_change", round(again.at - called - seconds, 3))
-    assert again.at >= called + window.low, f"redelivered {again.at - called:.3f} s after the change"
-    assert again.at <= answered + window.high, f"redelivered {again.at - answered:.3f} s after the change"
-    await consumer.ack(again)
+    redelivery = await consumer.one(until=called + window.high + PROMPT, poll=20.0)
+    assert (redelivery.id, redelivery.attempt) == (head.id, 2), (
+        f"blocked by {head}, and delivered: {redelivery}"
+    )
+    fixture.note("after_change", round(redelivery.at - called - seconds, 3))
+    assert redelivery.at >= called + window.low, (
+        f"redelivered {redelivery.at - called:.3f} s after the change"
+    )
+    assert redelivery.at <= answered + window.high, (
+        f"redelivered {redelivery.at - answered:.3f} s after the change"
+    )
+    await consumer.ack(redelivery)
     assert _texts(await consumer.take(1, batch=1)) == ["m1"]
 
 
@@ -334,13 +340,13 @@ async def consumer_crash(fixture: Fixture) -> None:
     order."""
     crashing, sent, _ = await one_group(fixture, 5)
     survivor = await fixture.consumer(crashing.topic, group=crashing.group, prime=False)
-    held = await crashing.one(invisible=10.0)
+    leased = await crashing.one(invisible=10.0)
     crashing.deliveries.clear()  # it can no longer be acknowledged
     await crashing.client.vanish()
     deliveries = [(await survivor.take(1, batch=1, within=20.0, poll=20.0))[0] for _ in range(5)]
     assert [one.id for one in deliveries] == [one.id for one in sent]
     assert [one.attempt for one in deliveries] == [2, 1, 1, 1, 1]
-    expiry_window(fixture.target, 10.0, ordered=True).check_return(held, deliveries[0])
+    expiry_window(fixture.target, 10.0, ordered=True).check_return(leased, deliveries[0])
 
 
 @case("fifo.two-producers", rules=("R8.17", "R4.8"), needs=ORDERED, timeout=90.0)
@@ -352,8 +358,7 @@ async def two_producers(fixture: Fixture) -> None:
     async def produce(name: str) -> None:
         client = await fixture.producer(topic)
         for n in range(25):
-            message = requests.message(topic, f"{name}{n}", group=group, born_at=fixture.clock.wall())
-            await fixture.send_message(message, client)
+            await fixture.send(topic, f"{name}{n}", client=client, group=group)
 
     await asyncio.gather(produce("a"), produce("b"))
     texts = _texts(await consumer.take(50, batch=8, within=30.0))

@@ -18,7 +18,7 @@ async def same_topic(fixture: Fixture) -> None:
     """Ten messages of one request are all delivered, in order, from consecutive offsets of one queue."""
     topic, consumer = await fixture.subscribed(4)
     producer = await fixture.producer(topic)
-    batch = [requests.message(topic, f"m{n}", born_at=fixture.clock.wall()) for n in range(10)]
+    batch = [fixture.message(topic, f"m{n}") for n in range(10)]
     reply = await producer.send(*batch)
     assert code_of(reply) == "OK"
     deliveries = await consumer.take(10, within=30.0)
@@ -33,7 +33,7 @@ async def receipts(fixture: Fixture) -> None:
     """The response to a batch has an entry for each message, in order, with its id and offset."""
     topic = await fixture.topic(1)
     producer = await fixture.producer(topic)
-    batch = [requests.message(topic, f"m{n}", born_at=fixture.clock.wall()) for n in range(10)]
+    batch = [fixture.message(topic, f"m{n}") for n in range(10)]
     reply = await producer.send(*batch)
     assert set(entry_codes(reply)) == {"OK"}
     ids = [message.system_properties.message_id for message in batch]
@@ -47,9 +47,7 @@ async def receipt_one(fixture: Fixture) -> None:
     """The single entry of the response to a batch is OK and has the offset of the first message."""
     topic, consumer = await fixture.subscribed(1)
     producer = await fixture.producer(topic)
-    reply = await producer.send(
-        *(requests.message(topic, f"m{n}", born_at=fixture.clock.wall()) for n in range(10))
-    )
+    reply = await producer.send(*(fixture.message(topic, f"m{n}") for n in range(10)))
     (entry,) = reply.entries
     assert code_of(entry) == "OK"
     deliveries = await consumer.take(10, within=30.0)
@@ -62,13 +60,12 @@ async def own_fields(fixture: Fixture) -> None:
     topic, consumer = await fixture.subscribed(1)
     producer = await fixture.producer(topic)
     batch = [
-        requests.message(
+        fixture.message(
             topic,
             f"m{n}",
             tag=f"t{n}",
             keys=[f"k{n}"],
             properties={"common": str(n), f"own{n}": "x"},
-            born_at=fixture.clock.wall(),
         )
         for n in range(3)
     ]
@@ -86,8 +83,8 @@ async def one_bad(fixture: Fixture) -> None:
     """A batch with one illegal message is refused as a whole: nothing of it is delivered."""
     topic, consumer = await fixture.subscribed(1)
     producer = await fixture.producer(topic)
-    good = [requests.message(topic, f"m{n}", born_at=fixture.clock.wall()) for n in range(2)]
-    bad = requests.message(topic, "bad", id="", born_at=fixture.clock.wall())
+    good = [fixture.message(topic, f"m{n}") for n in range(2)]
+    bad = fixture.message(topic, "bad", id="")
     reply = await producer.send(good[0], bad, good[1])
     assert code_of(reply) == "ILLEGAL_MESSAGE_ID"
     assert not reply.entries, "a refused request has entries"
@@ -125,9 +122,7 @@ async def transactional(fixture: Fixture) -> None:
     topic, consumer = await fixture.subscribed(1, type="TRANSACTION")
     producer = await fixture.producer(topic)
     half = pb.MessageType.TRANSACTION
-    reply = await producer.send(
-        *(requests.message(topic, f"m{n}", kind=half, born_at=fixture.clock.wall()) for n in range(2))
-    )
+    reply = await producer.send(*(fixture.message(topic, f"m{n}", kind=half) for n in range(2)))
     fixture.note("answer", code_of(reply))
     assert not await consumer.receive_for(PROMPT), "delivered before the transactions ended"
 
@@ -137,7 +132,7 @@ async def empty_second(fixture: Fixture) -> None:
     """An empty body anywhere in a batch refuses all of it with MESSAGE_BODY_EMPTY."""
     topic, consumer = await fixture.subscribed(1)
     producer = await fixture.producer(topic)
-    good, empty = (requests.message(topic, body, born_at=fixture.clock.wall()) for body in ("m", ""))
+    good, empty = (fixture.message(topic, body) for body in ("m", ""))
     reply = await producer.send(good, empty)
     assert code_of(reply) == "MESSAGE_BODY_EMPTY"
     await fixture.expect_nothing(consumer, 3.0)

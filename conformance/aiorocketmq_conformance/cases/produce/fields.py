@@ -40,7 +40,7 @@ async def digest_wrong(fixture: Fixture) -> None:
     """A message whose digest does not match its body is refused."""
     topic = await fixture.topic(1)
     producer = await fixture.producer(topic)
-    message = requests.message(topic, "m", born_at=fixture.clock.wall())
+    message = fixture.message(topic, "m")
     message.system_properties.body_digest.type = pb.DigestType.MD5
     message.system_properties.body_digest.checksum = "0" * 32
     code = code_of(await producer.send(message))
@@ -53,7 +53,7 @@ async def gzip_flag(fixture: Fixture) -> None:
     """A compressed body is delivered unchanged with its encoding."""
     topic, consumer = await fixture.subscribed(1)
     body = gzip.compress(b"long " * 500)
-    message = requests.message(topic, body, born_at=fixture.clock.wall())
+    message = fixture.message(topic, body)
     message.system_properties.body_encoding = pb.Encoding.GZIP
     await fixture.send_message(message)
     (delivery,) = await consumer.take(1)
@@ -86,7 +86,7 @@ async def trace_context(fixture: Fixture) -> None:
     """A trace context is delivered as it was sent."""
     topic, consumer = await fixture.subscribed(1)
     context = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
-    message = requests.message(topic, "m", born_at=fixture.clock.wall())
+    message = fixture.message(topic, "m")
     message.system_properties.trace_context = context
     await fixture.send_message(message)
     (delivery,) = await consumer.take(1)
@@ -119,7 +119,7 @@ async def no_writable_queue(fixture: Fixture) -> None:
     producer = await fixture.producer(topic)
     end = fixture.clock.now() + 3 * PROMPT
     while True:
-        response = await producer.send(requests.message(topic, "m", born_at=fixture.clock.wall()))
+        response = await producer.send(fixture.message(topic, "m"))
         code = code_of(response)
         # A proxy may cache the topic's old permission for a while.
         if code != "OK" or fixture.clock.now() > end:
@@ -136,7 +136,7 @@ async def same_id_twice(fixture: Fixture) -> None:
     topic, consumer = await fixture.subscribed(1)
     twice = requests.message_id()
     for _ in range(2):
-        await fixture.send_message(requests.message(topic, "m", id=twice, born_at=fixture.clock.wall()))
+        await fixture.send(topic, "m", id=twice)
     deliveries = await fixture.deliveries_within(consumer, SHORT_POLL)
     fixture.note("deliveries", len(deliveries))
     assert len(deliveries) == 1, f"delivered {len(deliveries)} times"
@@ -146,7 +146,7 @@ async def same_id_twice(fixture: Fixture) -> None:
 async def spread(fixture: Fixture) -> None:
     """400 messages of one producer without message group are evenly spread over eight queues."""
     topic, consumer = await fixture.subscribed(8)
-    await fixture.send_all(topic, [f"m{n}" for n in range(400)], lanes=8)
+    await fixture.send_all(topic, [f"m{n}" for n in range(400)], concurrency=8)
     queues = Counter(one.queue for one in await consumer.take(400, within=60.0))
     fixture.note("least", min(queues.values()))
     assert len(queues) == 8, f"400 messages lie on {len(queues)} of eight queues"

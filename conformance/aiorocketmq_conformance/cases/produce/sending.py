@@ -5,8 +5,6 @@ from __future__ import annotations
 import asyncio
 from typing import Any
 
-from aiorocketmq.wire import messages as pb
-
 from aiorocketmq_conformance.case import case
 from aiorocketmq_conformance.consumer import Sent
 from aiorocketmq_conformance.fixture import Fixture, once_each
@@ -25,7 +23,7 @@ async def receipt(fixture: Fixture) -> None:
     """A sent message is answered with OK overall and in its one entry, its own id and a queue offset."""
     topic = await fixture.topic(1)
     producer = await fixture.producer(topic)
-    message = requests.message(topic, "m", born_at=fixture.clock.wall())
+    message = fixture.message(topic, "m")
     response = await producer.send(message)
     assert code_of(response) == "OK"
     (entry,) = response.entries
@@ -41,7 +39,9 @@ async def receive_10(fixture: Fixture, concurrent: bool) -> None:
     topic, consumer = await fixture.subscribed()
     bodies = [f"m{n}" for n in range(10)]
     sent = (
-        await fixture.send_all(topic, bodies, lanes=10) if concurrent else await fixture.send(topic, *bodies)
+        await fixture.send_all(topic, bodies, concurrency=10)
+        if concurrent
+        else await fixture.send(topic, *bodies)
     )
     deliveries = await consumer.take(10, within=30.0)
     once_each(sent, deliveries)
@@ -53,12 +53,7 @@ async def id_echo(fixture: Fixture) -> None:
     topic, consumer = await fixture.subscribed()
     sent = await fixture.send_all(topic, [f"m{n}" for n in range(200)])
     odd = ["plain", "with space", "顧客-7", "x" * 300]
-    sent += [
-        await fixture.send_message(
-            requests.message(topic, "odd", id=id_ + fixture.fresh("id"), born_at=fixture.clock.wall())
-        )
-        for id_ in odd
-    ]
+    sent += [one for id_ in odd for one in await fixture.send(topic, "odd", id=id_ + fixture.fresh("id"))]
     deliveries = await consumer.take(204, within=60.0)
     assert {one.id for one in deliveries} == {one.id for one in sent}
     assert len({one.receipt.message_id for one in sent}) == 204
@@ -82,9 +77,8 @@ async def offset_value_unique(fixture: Fixture) -> None:
     topic, consumer = await fixture.subscribed(1)
 
     async def produce(lane: int) -> list[Sent]:
-        client = await fixture.producer(topic)
-        messages = [requests.message(topic, f"{lane}-{n}", born_at=fixture.clock.wall()) for n in range(100)]
-        return [await fixture.send_message(message, client) for message in messages]
+        bodies = (f"{lane}-{n}" for n in range(100))
+        return await fixture.send(topic, *bodies, client=await fixture.producer(topic))
 
     sent = [one for lane in await asyncio.gather(*map(produce, range(4))) for one in lane]
     assert len({one.receipt.offset for one in sent}) == 400
@@ -275,18 +269,6 @@ async def unknown_topic(fixture: Fixture) -> None:
 _TYPES = ("NORMAL", "FIFO", "DELAY", "TRANSACTION")
 
 
-def _typed(fixture: Fixture, topic: str, kind: str) -> pb.Message:
-    now = fixture.clock.wall()
-    return requests.message(
-        topic,
-        kind,
-        born_at=now,
-        group="mg" if kind == "FIFO" else None,
-        deliver_at=now + 2.0 if kind == "DELAY" else None,
-        kind=pb.MessageType.TRANSACTION if kind == "TRANSACTION" else None,
-    )
-
-
 @case(
     "send.type-mismatch",
     rules=("R4.5", "R4.6"),
@@ -299,7 +281,7 @@ async def type_mismatch(fixture: Fixture, pair: tuple[str, str]) -> None:
     carried, of = pair
     topic, consumer = await fixture.subscribed(1, type=of)
     client = await fixture.producer(topic)
-    response = await client.send(_typed(fixture, topic, carried))
+    response = await client.send(fixture.message_of_type(topic, carried, carried))
     assert code_of(response) == "MESSAGE_PROPERTY_CONFLICT_WITH_TYPE"
     assert not response.entries
     if of != "TRANSACTION":  # a sentinel would need a commit, which other cases judge
@@ -319,7 +301,7 @@ async def type_mismatch(fixture: Fixture, pair: tuple[str, str]) -> None:
 async def type_match(fixture: Fixture, kind: str) -> None:
     """A {} message is accepted by a topic of its type."""
     topic = await fixture.topic(1, type=kind)
-    sent = await fixture.send_message(_typed(fixture, topic, kind))
+    sent = await fixture.send_message(fixture.message_of_type(topic, kind, kind))
     assert sent.receipt.message_id == sent.id
 
 
@@ -342,9 +324,8 @@ async def concurrent_producers(fixture: Fixture) -> None:
     topic, consumer = await fixture.subscribed(8)
 
     async def produce(lane: int) -> list[Sent]:
-        client = await fixture.producer(topic)
-        messages = [requests.message(topic, f"{lane}-{n}", born_at=fixture.clock.wall()) for n in range(100)]
-        return [await fixture.send_message(message, client) for message in messages]
+        bodies = (f"{lane}-{n}" for n in range(100))
+        return await fixture.send(topic, *bodies, client=await fixture.producer(topic))
 
     lanes = await asyncio.gather(*map(produce, range(8)))
     deliveries = await consumer.take(800, within=60.0)

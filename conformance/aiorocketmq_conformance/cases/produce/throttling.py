@@ -9,7 +9,6 @@ from aiorocketmq.wire import messages as pb
 
 from aiorocketmq_conformance.case import EXTENSION, case
 from aiorocketmq_conformance.fixture import Fixture
-from aiorocketmq_conformance.probe import requests
 from aiorocketmq_conformance.probe.answers import code_name, code_of
 from aiorocketmq_conformance.tolerances import PROMPT
 
@@ -22,7 +21,7 @@ async def throttled(fixture: Fixture) -> None:
     topic, consumer = await fixture.subscribed(1)
     producer = await fixture.producer(topic)
     await fixture.target.privileged.limit_rate("SendMessage", RATE)
-    messages = [requests.message(topic, f"m{n}", born_at=fixture.clock.wall()) for n in range(20)]
+    messages = [fixture.message(topic, f"m{n}") for n in range(20)]
     replies = await asyncio.gather(*map(producer.send, messages))
     codes = Counter(code_of(reply) for reply in replies)
     busy = code_name(_busy(fixture))
@@ -33,8 +32,8 @@ async def throttled(fixture: Fixture) -> None:
     ]
     for message in refused:
         await fixture.clock.sleep(1.0)
-        again = await producer.send(message)
-        assert code_of(again) == "OK", "refused, although nothing was sent for a second"
+        retried = await producer.send(message)
+        assert code_of(retried) == "OK", "refused, although nothing was sent for a second"
     await fixture.target.privileged.limit_rate("SendMessage", None)
     deliveries = await fixture.deliveries_within(consumer, PROMPT)
     assert Counter(one.id for one in deliveries) == Counter(

@@ -148,15 +148,15 @@ async def others_flow(fixture: Fixture) -> None:
     """While one message of a queue fails repeatedly, fifty others are delivered and acked."""
     topic, consumer = await fixture.subscribed(1)
     (poison,) = await fixture.send(topic, "poison")
-    held = await consumer.one(invisible=60.0)
+    leased = await consumer.one(invisible=60.0)
     first_half = await fixture.send(topic, *(f"m{n}" for n in range(25)))
     deliveries = await consumer.take(25, batch=8, within=30.0)
-    assert fixture.clock.now() < held.at + 60.0, "the others were delivered only after the message's lease"
+    assert fixture.clock.now() < leased.at + 60.0, "the others were delivered only after the message's lease"
     done = {one.id for one in deliveries}
     assert done == {one.id for one in first_half}
-    await _nack(consumer, held)
+    await _nack(consumer, leased)
     good = first_half + await fixture.send(topic, *(f"m{n}" for n in range(25, 50)))
-    attempts = [held.attempt]
+    attempts = [leased.attempt]
     end = fixture.clock.now() + 2 * _retry_within(fixture)
     while (len(done) < 50 or len(attempts) < 3) and fixture.clock.now() < end:
         answer = await consumer.receive(batch=8)

@@ -17,16 +17,16 @@ from aiorocketmq_conformance.tolerances import PROMPT, QUIET_WINDOW, expiry_wind
 async def any_consumer(fixture: Fixture) -> None:
     """When the consumer of a message vanishes, another one of its group receives it as attempt 2."""
     topic = await fixture.topic(1)
-    holder = await fixture.consumer(topic)
-    other = await fixture.consumer(topic, group=holder.group, prime=False)
+    owner = await fixture.consumer(topic)
+    other = await fixture.consumer(topic, group=owner.group, prime=False)
     await fixture.send(topic, "m")
-    held = await holder.one(invisible=10.0)
-    holder.deliveries.clear()  # it can no longer be acknowledged
-    await holder.client.vanish()
+    leased = await owner.one(invisible=10.0)
+    owner.deliveries.clear()  # it can no longer be acknowledged
+    await owner.client.vanish()
     window = expiry_window(fixture.target, 10.0)
-    again = await other.one(until=held.at + window.high + PROMPT, poll=20.0)
-    assert (again.id, again.attempt) == (held.id, 2)
-    await other.ack(again)
+    redelivery = await other.one(until=leased.at + window.high + PROMPT, poll=20.0)
+    assert (redelivery.id, redelivery.attempt) == (leased.id, 2)
+    await other.ack(redelivery)
 
 
 @case("retry.sql-kept", rules=("R5.22",), level=SHOULD, needs=("filter.sql",), timeout=90.0)

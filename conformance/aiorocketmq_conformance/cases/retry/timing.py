@@ -72,7 +72,7 @@ async def never_early(fixture: Fixture) -> None:
     """Of 40 messages made invisible for different times none is redelivered before its own."""
     topic, consumer = await fixture.subscribed()
     await fixture.send_all(topic, [f"m{n}" for n in range(40)])
-    held = await consumer.take(40, settle=False, invisible=60.0)
+    leased = await consumer.take(40, settle=False, invisible=60.0)
     spans = random.Random(7)
     nacked: dict[str, tuple[float, float]] = {}
 
@@ -81,11 +81,11 @@ async def never_early(fixture: Fixture) -> None:
         nacked[one.id] = (fixture.clock.now(), seconds)
         await nack(consumer, one, seconds)
 
-    await asyncio.gather(*map(fail, held))
+    await asyncio.gather(*map(fail, leased))
     latest = nack_window(fixture.target, 9.5).high + PROMPT
-    again = await consumer.take(40, within=latest)
-    gaps = {one.id: one.at - nacked[one.id][0] - nacked[one.id][1] for one in again}
-    assert len(gaps) == 40, f"{40 - len(gaps)} of 40 were not redelivered, {len(again)} deliveries"
+    redelivered = await consumer.take(40, within=latest)
+    gaps = {one.id: one.at - nacked[one.id][0] - nacked[one.id][1] for one in redelivered}
+    assert len(gaps) == 40, f"{40 - len(gaps)} of 40 were not redelivered, {len(redelivered)} deliveries"
     fixture.note("least", round(min(gaps.values()), 3))
     low = fixture.number("nack.low") - fixture.number("early")
     assert min(gaps.values()) >= low, f"{low - min(gaps.values()):.3f} s too early"
@@ -149,26 +149,26 @@ async def independent(fixture: Fixture) -> None:
     """Messages that fail one after the other are redelivered one after the other, not all at once."""
     topic, consumer = await fixture.subscribed()
     await fixture.send_all(topic, [f"m{n}" for n in range(30)])
-    held = await consumer.take(30, settle=False, invisible=60.0)
+    leased = await consumer.take(30, settle=False, invisible=60.0)
     failed: dict[str, float] = {}
     window = nack_window(fixture.target, 4.0)
 
     async def fail_slowly() -> None:
-        for one in held:
+        for one in leased:
             failed[one.id] = fixture.clock.now()
             await nack(consumer, one, 4.0)
             await fixture.clock.sleep(0.3)
 
     failing = fixture.background(fail_slowly())
-    again = await consumer.take(30, within=9.0 + window.high + PROMPT)
+    redelivered = await consumer.take(30, within=9.0 + window.high + PROMPT)
     await failing
-    gaps = [one.at - failed[one.id] for one in again]
+    gaps = [one.at - failed[one.id] for one in redelivered]
     fixture.note("least", round(min(gaps), 3))
     fixture.note("most", round(max(gaps), 3))
     # A periodic job of the server may deliver together what became due within its period.
     Window(window.low, window.high).check(min(gaps), "the first redelivery")
     Window(window.low, window.high).check(max(gaps), "the last redelivery")
-    span = max(one.at for one in again) - min(one.at for one in again)
+    span = max(one.at for one in redelivered) - min(one.at for one in redelivered)
     assert span >= 5.0, f"failed within 9 s, and redelivered within {span:.1f} s"
 
 
@@ -188,11 +188,11 @@ async def wall_clock_jump(fixture: Fixture) -> None:
     expiry_window(fixture.target, 10.0).check_return(first, second)
     await fixture.target.privileged.jump_clock(3600.0)
     # A client that was silent for an hour has expired, and sends its settings again.
-    again = await fixture.consumer(topic, group=consumer.group, prime=False)
-    third = await again.find(sent, invisible=60.0)
+    successor = await fixture.consumer(topic, group=consumer.group, prime=False)
+    third = await successor.find(sent, invisible=60.0)
     assert (second.attempt, third.attempt) == (2, 3), "an hour at once counted as several leases"
-    await again.ack(third)
-    await fixture.expect_nothing(again, PROMPT)
+    await successor.ack(third)
+    await fixture.expect_nothing(successor, PROMPT)
 
 
 @case("timing.under-load", rules=("R6.10", "R7.1"), level=SHOULD, timeout=180.0)
@@ -201,7 +201,7 @@ async def under_load(fixture: Fixture) -> None:
     topic, busy = await fixture.topic(1), await fixture.topic(4)
     consumer, drain = await fixture.consumer(topic), await fixture.consumer(busy)
     await fixture.send_all(topic, [f"m{n}" for n in range(20)])
-    held = await consumer.take(20, settle=False, invisible=60.0)
+    leased = await consumer.take(20, settle=False, invisible=60.0)
 
     async def load() -> None:
         while True:
@@ -211,16 +211,16 @@ async def under_load(fixture: Fixture) -> None:
 
     loading = fixture.background(load())
     called = fixture.clock.now()
-    for one in held:
+    for one in leased:
         await nack(consumer, one, 5.0)
     answered = fixture.clock.now()
     window = nack_window(fixture.target, 5.0)
     try:
-        again = await consumer.take(20, within=window.high + 2 * PROMPT, poll=20.0)
+        redelivered = await consumer.take(20, within=window.high + 2 * PROMPT, poll=20.0)
     finally:
         loading.cancel()
         await asyncio.gather(loading, return_exceptions=True)
-    assert min(one.at for one in again) >= called + window.low, "a message was redelivered early"
-    late = [one for one in again if one.at > answered + window.high]
+    assert min(one.at for one in redelivered) >= called + window.low, "a message was redelivered early"
+    late = [one for one in redelivered if one.at > answered + window.high]
     fixture.note("late", len(late))
     assert len(late) <= 1, f"{len(late)} of 20 were late: {late}"

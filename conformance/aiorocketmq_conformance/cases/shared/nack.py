@@ -30,12 +30,12 @@ async def nack_and_wait(
     await nack(consumer, delivery, seconds)
     answered = fixture.clock.now()
     window = nack_window(fixture.target, seconds, ordered=ordered)
-    again = await consumer.one(until=called + window.high + PROMPT, poll=20.0, invisible=60.0)
-    assert again.id == delivery.id, f"expected {delivery}, but {again} was delivered"
-    early, late = again.at - called, again.at - answered
+    redelivery = await consumer.one(until=called + window.high + PROMPT, poll=20.0, invisible=60.0)
+    assert redelivery.id == delivery.id, f"expected {delivery}, but {redelivery} was delivered"
+    early, late = redelivery.at - called, redelivery.at - answered
     assert early >= window.low, f"nacked for {seconds:g} s, redelivered after {early:.3f} s"
     assert late <= window.high, f"nacked for {seconds:g} s, redelivered only after {late:.3f} s"
-    return again, early
+    return redelivery, early
 
 
 async def exhaust(fixture: Fixture, consumer: Consumer, attempts: int) -> list[Delivery]:

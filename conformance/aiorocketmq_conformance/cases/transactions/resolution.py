@@ -195,7 +195,7 @@ async def type_mismatch(fixture: Fixture) -> None:
     """A NORMAL topic refuses transactional messages."""
     topic = await fixture.topic(1)
     producer = await fixture.producer(topic)
-    half = requests.message(topic, "m", kind=pb.MessageType.TRANSACTION, born_at=fixture.clock.wall())
+    half = fixture.message(topic, "m", kind=pb.MessageType.TRANSACTION)
     reply = await producer.send(half)
     assert code_of(reply) == "MESSAGE_PROPERTY_CONFLICT_WITH_TYPE"
 
@@ -206,7 +206,7 @@ async def recovery_too_long(fixture: Fixture) -> None:
     topic = await fixture.topic(1, type="TRANSACTION")
     producer = await fixture.producer(topic)
     for seconds, code in ((3600.0, "OK"), (3601.0, "BAD_REQUEST")):
-        half = requests.message(topic, "m", kind=pb.MessageType.TRANSACTION, born_at=fixture.clock.wall())
+        half = fixture.message(topic, "m", kind=pb.MessageType.TRANSACTION)
         requests.duration(half.system_properties.orphaned_transaction_recovery_duration, seconds)
         reply = await producer.send(half)
         assert code_of(reply) == code, f"{seconds:g} s: {code_of(reply)}"
@@ -241,9 +241,9 @@ async def retry_like_normal(fixture: Fixture) -> None:
     (half,) = await tx.prepare("m")
     assert await tx.end(half, COMMIT) == "OK"
     first = await tx.consumer.one(invisible=LEASE)
-    again = await tx.consumer.find(half, within=60.0)
-    assert (first.attempt, again.attempt) == (1, 2)
-    expiry_window(fixture.target, LEASE).check_return(first, again)
+    redelivery = await tx.consumer.find(half, within=60.0)
+    assert (first.attempt, redelivery.attempt) == (1, 2)
+    expiry_window(fixture.target, LEASE).check_return(first, redelivery)
     assert not checker.of(half.id), "a committed message was checked"
 
 
