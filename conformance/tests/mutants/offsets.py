@@ -189,7 +189,7 @@ class LagWithoutEnd(Broker):
     """Progress is reported one message too low."""
 
     def offsets(self, group: str | None = None) -> tuple[Progress, ...]:
-        return tuple(replace(one, offset=one.offset - 1) for one in super().offsets(group))
+        return tuple(replace(one, offset=one.offset - 1, lag=one.lag + 1) for one in super().offsets(group))
 
 
 KEEPING = (

@@ -7,7 +7,7 @@ import asyncio
 from aiorocketmq import PushConsumer, ReceivedMessage, SimpleConsumer
 
 from aiorocketmq_conformance.case import EXTENSION, SHOULD, case
-from aiorocketmq_conformance.cases.client.library_wire import REAL, SDK, until
+from aiorocketmq_conformance.cases.client.library_proxy import REAL, SDK, until
 from aiorocketmq_conformance.consumer import SHORT_POLL
 from aiorocketmq_conformance.fixture import Fixture
 

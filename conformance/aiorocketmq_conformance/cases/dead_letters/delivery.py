@@ -10,14 +10,14 @@ from aiorocketmq_conformance.consumer import SHORT_POLL, Consumer, Sent
 from aiorocketmq_conformance.fixture import Fixture
 from aiorocketmq_conformance.probe.answers import Delivery, code_of
 from aiorocketmq_conformance.probe.telemetry import StreamEnded
-from aiorocketmq_conformance.tolerances import PROMPT, QUIET_WINDOW, expiry_window, wake_window
+from aiorocketmq_conformance.tolerances import PROMPT, QUIET_WINDOW, expiry_window
 
 LIMITED = ("dlq",)
 # A dead letter has an attempt above its group's limit (R7.6): the reading group needs a higher limit.
 PATIENT = 60
 
 
-async def _failing(fixture: Fixture, *, retries: int, ordered: bool = False) -> tuple[Consumer, str]:
+async def failing_consumer(fixture: Fixture, *, retries: int, ordered: bool = False) -> tuple[Consumer, str]:
     """A consumer of a fresh topic in a group with `retries`, and a group that can read its dead letters. The reading
     group is created first: a group may start at the end of the topic."""
     readers = await fixture.group(max_attempts=PATIENT)
@@ -25,26 +25,26 @@ async def _failing(fixture: Fixture, *, retries: int, ordered: bool = False) -> 
     return await fixture.consumer(topic, max_attempts=retries + 1, ordered=ordered), readers
 
 
-async def _reader(fixture: Fixture, failing: Consumer, readers: str) -> Consumer:
+async def dead_letter_reader(fixture: Fixture, failing: Consumer, readers: str) -> Consumer:
     """Return a reader of a group's dead letters, whose topic must exist: servers cache that it does not."""
     return await fixture.consumer(f"%DLQ%{failing.group}", group=readers, prime=False)
 
 
-async def _dead(fixture: Fixture, failing: Consumer, readers: str, count: int = 1) -> list[Delivery]:
+async def dead_letters(fixture: Fixture, failing: Consumer, readers: str, count: int = 1) -> list[Delivery]:
     """Wait for the move, then receive and ack `count` dead letters."""
     await failing.receive_for(fixture.number("nack.high") + SHORT_POLL)
-    reader = await _reader(fixture, failing, readers)
+    reader = await dead_letter_reader(fixture, failing, readers)
     return await reader.take(count, within=2 * PROMPT)
 
 
 @case("dlq.after-limit", rules=("R5.26", "R7.5"), needs=LIMITED, timeout=120.0)
 async def after_limit(fixture: Fixture) -> None:
     """A message that has used up its attempts is in the group's dead-letter topic within 30 s."""
-    consumer, readers = await _failing(fixture, retries=1)
+    consumer, readers = await failing_consumer(fixture, retries=1)
     (sent,) = await fixture.send(consumer.topic, "poison")
     await exhaust(fixture, consumer, 2)
     failed = fixture.clock.now()
-    (dead,) = await _dead(fixture, consumer, readers)
+    (dead,) = await dead_letters(fixture, consumer, readers)
     assert (dead.id, dead.body) == (sent.id, b"poison")
     moved = dead.stored_at - fixture.clock.wall() + fixture.clock.now() - failed
     fixture.note("moved_after", round(moved, 3))
@@ -54,7 +54,7 @@ async def after_limit(fixture: Fixture) -> None:
 @case("dlq.once", rules=("R5.26",), needs=LIMITED, timeout=180.0)
 async def once(fixture: Fixture) -> None:
     """Twenty messages that always fail, received by two consumers, become twenty dead letters, each once."""
-    one, readers = await _failing(fixture, retries=1)
+    one, readers = await failing_consumer(fixture, retries=1)
     two = await fixture.consumer(one.topic, group=one.group, prime=False)
     sent = await fixture.send_all(one.topic, [f"m{n}" for n in range(20)])
     failures = 0
@@ -65,8 +65,8 @@ async def once(fixture: Fixture) -> None:
                 await nack(consumer, delivery)
                 failures += 1
     assert failures == 40, f"{failures} deliveries of 20 messages with two attempts each"
-    dead = await _dead(fixture, one, readers, 20)
-    reader = await _reader(fixture, one, readers)
+    dead = await dead_letters(fixture, one, readers, 20)
+    reader = await dead_letter_reader(fixture, one, readers)
     dead += await reader.receive_for(SHORT_POLL, settle=True)
     assert sorted(each.id for each in dead) == sorted(each.id for each in sent)
 
@@ -74,7 +74,7 @@ async def once(fixture: Fixture) -> None:
 @case("dlq.not-before", rules=("R5.26", "R7.5"), needs=LIMITED, timeout=180.0)
 async def not_before(fixture: Fixture) -> None:
     """With three retries there is a fourth delivery, and an ack of it prevents a dead letter."""
-    consumer, readers = await _failing(fixture, retries=3)
+    consumer, readers = await failing_consumer(fixture, retries=3)
     saved, lost = await fixture.send(consumer.topic, "saved", "lost")
     attempts: dict[str, list[int]] = {saved.id: [], lost.id: []}
     end = fixture.clock.now() + 4 * retry_within(fixture)
@@ -86,7 +86,7 @@ async def not_before(fixture: Fixture) -> None:
             else:
                 await nack(consumer, one)
     assert attempts == {saved.id: [1, 2, 3, 4], lost.id: [1, 2, 3, 4]}
-    (dead,) = await _dead(fixture, consumer, readers)
+    (dead,) = await dead_letters(fixture, consumer, readers)
     assert dead.id == lost.id, "succeeded at its last attempt, and became a dead letter"
 
 
@@ -94,10 +94,10 @@ _RICH: dict[str, Any] = {"tag": "t", "keys": ["k1", "k2"], "properties": {"a": "
 
 
 async def _rich_dead_letter(fixture: Fixture) -> tuple[Sent, Delivery, str]:
-    consumer, readers = await _failing(fixture, retries=0)
+    consumer, readers = await failing_consumer(fixture, retries=0)
     (sent,) = await fixture.send(consumer.topic, "the body", **_RICH)
     await exhaust(fixture, consumer, 1)
-    (dead,) = await _dead(fixture, consumer, readers)
+    (dead,) = await dead_letters(fixture, consumer, readers)
     return sent, dead, consumer.topic
 
 
@@ -123,11 +123,11 @@ async def content_origin(fixture: Fixture, _: None) -> None:
 @case("dlq.consumable", rules=("R7.6", "R6.8"), needs=LIMITED, timeout=150.0)
 async def consumable(fixture: Fixture) -> None:
     """A dead letter is consumed like any message: it is redelivered unless it is acked."""
-    consumer, readers = await _failing(fixture, retries=0)
+    consumer, readers = await failing_consumer(fixture, retries=0)
     (sent,) = await fixture.send(consumer.topic, "poison")
     await exhaust(fixture, consumer, 1)
     await consumer.receive_for(fixture.number("nack.high") + SHORT_POLL)
-    reader = await _reader(fixture, consumer, readers)
+    reader = await dead_letter_reader(fixture, consumer, readers)
     first = await reader.one(invisible=10.0)
     second = await reader.one(within=expiry_window(fixture.target, 10.0).high + PROMPT, poll=20.0)
     assert (first.id, second.id) == (sent.id, sent.id)
@@ -141,10 +141,10 @@ async def consumable(fixture: Fixture) -> None:
 @case("dlq.gone-from-source", rules=("R5.26", "R7.6"), needs=LIMITED, timeout=150.0)
 async def gone_from_source(fixture: Fixture) -> None:
     """A message that became a dead letter is not delivered to its group again."""
-    consumer, readers = await _failing(fixture, retries=1)
+    consumer, readers = await failing_consumer(fixture, retries=1)
     (sent,) = await fixture.send(consumer.topic, "poison")
     await exhaust(fixture, consumer, 2)
-    (dead,) = await _dead(fixture, consumer, readers)
+    (dead,) = await dead_letters(fixture, consumer, readers)
     assert dead.id == sent.id
     redelivered = await fixture.deliveries_within(consumer, QUIET_WINDOW)
     more = [one for one in consumer.deliveries if one.id == sent.id][2:] + redelivered
@@ -154,122 +154,43 @@ async def gone_from_source(fixture: Fixture) -> None:
 @case("dlq.per-group", rules=("R7.6", "R10.1"), needs=LIMITED, timeout=150.0)
 async def per_group(fixture: Fixture) -> None:
     """Dead letters of one group are separate from those of other groups of the topic."""
-    failing, readers = await _failing(fixture, retries=0)
+    failing, readers = await failing_consumer(fixture, retries=0)
     fine = await fixture.consumer(failing.topic, max_attempts=1)
     also = await fixture.consumer(failing.topic, max_attempts=1)
     (sent,) = await fixture.send(failing.topic, "poison")
     await fine.ack(await fine.one())
     await exhaust(fixture, failing, 1)
-    (dead,) = await _dead(fixture, failing, readers)
+    (dead,) = await dead_letters(fixture, failing, readers)
     assert dead.id == sent.id
     # A second group fails, too: each has its own dead letter, and the group without failures none.
     others = await fixture.group(max_attempts=PATIENT)
     await exhaust(fixture, also, 1)
-    (second,) = await _dead(fixture, also, others)
+    (second,) = await dead_letters(fixture, also, others)
     assert second.id == sent.id
-    reader = await _reader(fixture, failing, readers)
+    reader = await dead_letter_reader(fixture, failing, readers)
     more = await reader.receive_for(SHORT_POLL)
     assert not more, f"another group's dead letter among these: {more}"
     unused = await fixture.client()
     assert code_of(await unused.query_route(f"%DLQ%{fine.group}")) == "TOPIC_NOT_FOUND"
 
 
-async def _forward(consumer: Consumer, delivery: Delivery, *, handle: str | None = None) -> str:
-    reply = await consumer.client.forward_to_dead_letters(delivery, 17, handle=handle)
-    return code_of(reply)
-
-
-@case("dlq.forward-rpc", rules=("R6.17", "R6.18"), needs=LIMITED, timeout=150.0)
-async def forward_rpc(fixture: Fixture) -> None:
-    """A forwarded message becomes a dead letter at once and is never redelivered."""
-    consumer, readers = await _failing(fixture, retries=16)
-    (sent,) = await fixture.send(consumer.topic, "poison")
-    leased = await consumer.one(invisible=10.0)
-    assert await _forward(consumer, leased) == "OK"
-    reader = await _reader(fixture, consumer, readers)
-    dead = await reader.one(within=2 * PROMPT)
-    await reader.ack(dead)
-    assert (dead.id, dead.body) == (sent.id, b"poison")
-    await fixture.expect_settled(consumer, 10.0, "forwarded")
-
-
-@case("dlq.forward-bad-handle", rules=("R6.17", "R6.2"), level=SHOULD, needs=LIMITED, timeout=90.0)
-async def forward_bad_handle(fixture: Fixture) -> None:
-    """A forward with a malformed handle is refused, and moves nothing."""
-    consumer, _ = await _failing(fixture, retries=16)
-    await fixture.send(consumer.topic, "m")
-    leased = await consumer.one(invisible=60.0)
-    answers = {handle: await _forward(consumer, leased, handle=handle) for handle in ("no handle", "1 2 3")}
-    assert "OK" not in answers.values(), f"answered with {answers}"
-    route = await consumer.client.query_route(f"%DLQ%{consumer.group}")
-    assert code_of(route) == "TOPIC_NOT_FOUND", "a refused forward created a dead-letter topic"
-    await consumer.ack(leased)
-
-
-@case("dlq.forward-twice", rules=("R6.17",), level=SHOULD, needs=LIMITED, timeout=120.0)
-async def forward_twice(fixture: Fixture) -> None:
-    """Forwarding the same delivery twice creates one dead letter."""
-    consumer, readers = await _failing(fixture, retries=16)
-    (sent,) = await fixture.send(consumer.topic, "poison")
-    leased = await consumer.one(invisible=60.0)
-    assert await _forward(consumer, leased) == "OK"
-    fixture.note("second", await _forward(consumer, leased))
-    reader = await _reader(fixture, consumer, readers)
-    dead = await reader.take(1, within=2 * PROMPT)
-    dead += await reader.receive_for(SHORT_POLL, settle=True)
-    assert [one.id for one in dead] == [sent.id], f"forwarded twice: {dead}"
-
-
-@case("dlq.forward-then-ack", rules=("R6.17", "R6.3"), level=SHOULD, needs=LIMITED, timeout=90.0)
-async def forward_then_ack(fixture: Fixture) -> None:
-    """An ack after the forward is OK or INVALID_RECEIPT_HANDLE, and does not undo it."""
-    consumer, readers = await _failing(fixture, retries=16)
-    (sent,) = await fixture.send(consumer.topic, "poison")
-    leased = await consumer.one(invisible=60.0)
-    assert await _forward(consumer, leased) == "OK"
-    response = await consumer.client.ack(consumer.topic, consumer.group, leased)
-    code = code_of(response.entries[0])
-    fixture.note("ack", code)
-    assert code in {"OK", "INVALID_RECEIPT_HANDLE"}, f"ack was answered with {code}"
-    reader = await _reader(fixture, consumer, readers)
-    (dead,) = await reader.take(1, within=2 * PROMPT)
-    assert dead.id == sent.id
-
-
-@case("dlq.fifo-continues", rules=("R8.19",), needs=(*LIMITED, "type.fifo"), timeout=120.0)
-async def fifo_continues(fixture: Fixture) -> None:
-    """When the head of a message group is forwarded to the dead letters, a waiting poll gets the next one at once."""
-    consumer, readers = await _failing(fixture, retries=16, ordered=True)
-    sent = await fixture.send(consumer.topic, "head", "next", group=fixture.fresh("mg"))
-    head = await consumer.one(invisible=60.0)
-    forwarded = fixture.clock.now()
-    assert await _forward(consumer, head) == "OK"
-    following = await consumer.one(poll=20.0)
-    assert following.id == sent[1].id, f"after the head {following} was delivered"
-    wake_window(fixture.target).check(following.at - forwarded, "the next message was delivered")
-    await consumer.ack(following)
-    reader = await _reader(fixture, consumer, readers)
-    (dead,) = await reader.take(1, within=2 * PROMPT)
-    assert dead.id == sent[0].id
-
-
 @case("dlq.simple-consumer", rules=("R5.26", "R7.5"), needs=LIMITED, timeout=180.0)
 async def simple_consumer(fixture: Fixture) -> None:
     """Expired leases count as failures: after the last one the message is a dead letter."""
-    consumer, readers = await _failing(fixture, retries=1)
+    consumer, readers = await failing_consumer(fixture, retries=1)
     (sent,) = await fixture.send(consumer.topic, "never acked")
     within = expiry_window(fixture.target, 10.0).high + PROMPT
     deliveries = [await consumer.one(invisible=10.0, within=within, poll=20.0) for _ in range(2)]
     assert [one.attempt for one in deliveries] == [1, 2]
     await fixture.clock.sleep(10.0)
-    (dead,) = await _dead(fixture, consumer, readers)
+    (dead,) = await dead_letters(fixture, consumer, readers)
     assert dead.id == sent.id
 
 
 @case("dlq.no-poll-no-move", rules=("R5.27",), level=INFORMATIONAL, needs=LIMITED, timeout=150.0)
 async def no_poll_no_move(fixture: Fixture) -> None:
     """A message without attempts left becomes a dead letter although no consumer receives from its topic."""
-    consumer, _ = await _failing(fixture, retries=0)
+    consumer, _ = await failing_consumer(fixture, retries=0)
     await fixture.send(consumer.topic, "poison")
     await exhaust(fixture, consumer, 1)
     await fixture.clock.sleep(30.0)
@@ -284,7 +205,7 @@ async def _reader_after_restart(fixture: Fixture, failing: Consumer, readers: st
     end = fixture.clock.now() + 6 * PROMPT
     while True:
         try:
-            return await _reader(fixture, failing, readers)
+            return await dead_letter_reader(fixture, failing, readers)
         except StreamEnded:
             if fixture.clock.now() > end:
                 raise
@@ -294,7 +215,7 @@ async def _reader_after_restart(fixture: Fixture, failing: Consumer, readers: st
 @case("dlq.restart", rules=("R12.7",), level=SHOULD, needs=(*LIMITED, "@restart"), timeout=400.0)
 async def restart(fixture: Fixture) -> None:
     """Dead letters survive a restart of the broker."""
-    consumer, readers = await _failing(fixture, retries=0)
+    consumer, readers = await failing_consumer(fixture, retries=0)
     sent = await fixture.send(consumer.topic, *(f"m{n}" for n in range(5)))
     failed = await consumer.take(5, settle=False)
     for one in failed:

@@ -1,152 +1,18 @@
-"""What the client library sends, as observed by a proxy before the broker: the `sdk` rows of the inventory.
-
-The library uses real time, a fake may use a manual clock: when broker time has to pass, the case itself sleeps.
-"""
+"""Push consumers of the client library: concurrency, cache, subscriptions, failures: `sdk` rows of the inventory."""
 
 from __future__ import annotations
 
 import asyncio
 import time
-from collections import Counter
-from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
-from typing import Any
 
-from aiorocketmq import (
-    CacheLimits,
-    Message,
-    Producer,
-    PushConsumer,
-    ReceivedMessage,
-    Resolution,
-    Retry,
-    RocketMQError,
-    Timeouts,
-)
+from aiorocketmq import CacheLimits, PushConsumer, ReceivedMessage
 from aiorocketmq.wire import messages as pb
 
 from aiorocketmq_conformance.case import EXTENSION, INFORMATIONAL, SHOULD, case
-from aiorocketmq_conformance.consumer import SHORT_POLL
+from aiorocketmq_conformance.cases.client.library_proxy import REAL, SDK, push_consumer, through_proxy, until
 from aiorocketmq_conformance.fixture import Fixture
-from aiorocketmq_conformance.probe.proxy import ProxyFaults, faulty_proxy
+from aiorocketmq_conformance.probe.proxy import ProxyFaults
 from aiorocketmq_conformance.tolerances import PROMPT, nack_window
-
-SDK = ("sdk",)
-REAL = 20.0
-"""Real seconds within which the library must do what needs no waiting."""
-Where = Callable[[Any], str]
-
-
-class Once:
-    """Contains a method's name at the first lookup only."""
-
-    def __init__(self, name: str) -> None:
-        self._names = {name}
-
-    def __contains__(self, name: object) -> bool:
-        contained = name in self._names
-        self._names.discard(str(name))
-        return contained
-
-
-@asynccontextmanager
-async def _proxied(fixture: Fixture, faults: ProxyFaults) -> AsyncIterator[dict[str, Any]]:
-    """A proxy before the broker, and the settings that route all calls of a library client through it."""
-    async with faulty_proxy(fixture.target.endpoint, faults) as endpoint:
-        yield {"endpoint": endpoint, "address_map": lambda address: endpoint}
-
-
-async def until(holds: Callable[[], bool], what: str) -> None:
-    """Wait in real time; AssertionError after `REAL` seconds."""
-    end = time.monotonic() + REAL
-    while not holds():
-        assert time.monotonic() < end, f"not in {REAL:g} s: {what}"
-        await asyncio.sleep(0.01)
-
-
-def _push(proxied: dict[str, Any], **arguments: Any) -> PushConsumer:
-    return PushConsumer(
-        proxied["endpoint"], address_map=proxied["address_map"], shutdown_timeout=5.0, **arguments
-    )
-
-
-@case("send.retry-keeps-id", rules=("R4.14", "client-behaviour.md 9"), level=SHOULD, needs=SDK)
-async def retry_keeps_id(fixture: Fixture) -> None:
-    """A send whose first answer is lost succeeds on a later try, and every copy delivered has its one id."""
-    topic, consumer = await fixture.subscribed(1)
-    async with (
-        _proxied(fixture, ProxyFaults(unanswered=Once("SendMessage"))) as proxied,
-        Producer(
-            proxied["endpoint"],
-            topics=[topic],
-            retry=Retry(attempts=3),
-            timeouts=Timeouts(request=1.0),
-            address_map=proxied["address_map"],
-        ) as producer,
-    ):
-        receipt = await producer.send(Message(topic, b"m"))
-    deliveries = await consumer.receive_for(SHORT_POLL, settle=True)
-    fixture.note("copies", len(deliveries))
-    assert {one.id for one in deliveries} == {receipt.message_id}
-    assert 1 <= len(deliveries) <= 3
-
-
-@case("send.tx-not-retried", rules=("R9.3", "client-behaviour.md 9"), level=SHOULD, needs=(*SDK, "type.tx"))
-async def tx_not_retried(fixture: Fixture) -> None:
-    """A transactional send whose answer is lost is not sent again."""
-    topic = await fixture.topic(1, type="TRANSACTION")
-    calls: Counter[str] = Counter()
-
-    def observe(name: str, request: bytes) -> None:
-        calls[name] += 1
-
-    async def check(_: ReceivedMessage) -> Resolution:
-        return Resolution.ROLLBACK
-
-    faults = ProxyFaults(unanswered={"SendMessage"}, instead=observe)
-    async with (
-        _proxied(fixture, faults) as proxied,
-        Producer(
-            proxied["endpoint"],
-            topics=[topic],
-            transaction_checker=check,
-            timeouts=Timeouts(request=1.0),
-            address_map=proxied["address_map"],
-        ) as producer,
-    ):
-        try:
-            async with producer.transaction(Message(topic, b"m")):
-                raise AssertionError("its send was never answered, and the block ran")
-        except (RocketMQError, TimeoutError) as error:
-            fixture.note("error", type(error).__name__)
-    assert calls["SendMessage"] == 1, f"sent {calls['SendMessage']} times"
-
-
-@case("life.sdk-no-topics", rules=("client-behaviour.md 1",), level=SHOULD, needs=SDK)
-async def sdk_no_topics(fixture: Fixture) -> None:
-    """A producer without declared topics starts, and its first send queries the route."""
-    topic, consumer = await fixture.subscribed(1)
-    async with Producer(fixture.target.endpoint) as producer:
-        receipt = await producer.send(Message(topic, b"m"))
-    (delivery,) = await consumer.take(1)
-    assert delivery.id == receipt.message_id
-
-
-@case("life.close-idempotent", rules=("R2.16",), level=SHOULD, needs=SDK)
-async def close_idempotent(fixture: Fixture) -> None:
-    """A closed producer can be closed again, and terminated once."""
-    topic = await fixture.topic(1)
-    calls: Counter[str] = Counter()
-
-    def observe(name: str, request: bytes) -> None:
-        calls[name] += 1
-
-    async with _proxied(fixture, ProxyFaults(instead=observe)) as proxied:
-        producer = Producer(proxied["endpoint"], topics=[topic], address_map=proxied["address_map"])
-        async with producer:
-            await producer.send(Message(topic, b"m"))
-        await producer.__aexit__(None, None, None)
-    assert calls["NotifyClientTermination"] == 1
 
 
 @case("push.threads", rules=("client-behaviour.md 5",), level=SHOULD, needs=SDK)
@@ -323,8 +189,8 @@ async def corrupt_body(fixture: Fixture) -> None:
         handled.append((message.body, message.attempt))
 
     async with (
-        _proxied(fixture, ProxyFaults(received=corrupt)) as proxied,
-        _push(proxied, group=group, subscriptions=[topic], handler=handle),
+        through_proxy(fixture, ProxyFaults(received=corrupt)) as proxied,
+        push_consumer(proxied, group=group, subscriptions=[topic], handler=handle),
     ):
         await fixture.send(topic, "whole")
         await until(lambda: spoiled > 0, "the spoiled message")
@@ -358,8 +224,8 @@ async def receive_throttled(fixture: Fixture) -> None:
 
     await fixture.send(topic, "m")
     async with (
-        _proxied(fixture, ProxyFaults(instead=instead)) as proxied,
-        _push(proxied, group=group, subscriptions=[topic], handler=handle),
+        through_proxy(fixture, ProxyFaults(instead=instead)) as proxied,
+        push_consumer(proxied, group=group, subscriptions=[topic], handler=handle),
     ):
         await until(lambda: bool(bodies), "the message")
     assert (refused, bodies) == (3, [b"m"])
@@ -389,8 +255,8 @@ async def attempt_id_kept(fixture: Fixture) -> None:
 
     await fixture.send(topic, "m", group=fixture.fresh("mg"))
     async with (
-        _proxied(fixture, ProxyFaults(instead=instead)) as proxied,
-        _push(proxied, group=group, subscriptions=[topic], handler=handle),
+        through_proxy(fixture, ProxyFaults(instead=instead)) as proxied,
+        push_consumer(proxied, group=group, subscriptions=[topic], handler=handle),
     ):
         await until(lambda: bool(bodies) and len(ids) >= 3, "the message, and a receive after it")
     assert ids[0], "receives of an ordered group carry no attempt id"
@@ -440,8 +306,8 @@ async def sdk_first_step(fixture: Fixture) -> None:
 
     await fixture.send(topic, "m")
     async with (
-        _proxied(fixture, ProxyFaults(instead=observe)) as proxied,
-        _push(proxied, group=group, subscriptions=[topic], handler=handle),
+        through_proxy(fixture, ProxyFaults(instead=observe)) as proxied,
+        push_consumer(proxied, group=group, subscriptions=[topic], handler=handle),
     ):
         await until(lambda: bool(durations), "the nack")
     fixture.note("asked", durations[0])
