@@ -5,7 +5,7 @@
 1. `accept` writes an order into a database and sends it in a transaction: both happen, or neither does.
 2. The group `planning` makes steps of each order; those of one customer are a message group, and stay in order.
 3. The ordered group `warehouse` does the steps; one that keeps failing becomes a dead letter, and the next one runs.
-4. `redrive` sends dead letters back to where they came from, when their cause is mended.
+4. `redrive` sends dead letters back to where they came from, when their cause is mended (`aiorocketmq group redrive`).
 """
 
 from __future__ import annotations
@@ -18,19 +18,18 @@ from contextlib import asynccontextmanager
 from dataclasses import asdict, dataclass
 
 from aiorocketmq import (
+    Admin,
     Connection,
     Message,
     Producer,
     PushConsumer,
     ReceivedMessage,
     Resolution,
-    SimpleConsumer,
-    dead_letters,
 )
 from aiorocketmq_fake import FakeBroker
 
 ORDERS, STEPS = "orders", "steps"
-PLANNING, WAREHOUSE, REDRIVE = "planning", "warehouse", "redrive"
+PLANNING, WAREHOUSE = "planning", "warehouse"
 
 
 @dataclass(frozen=True)
@@ -112,25 +111,10 @@ class Pipeline:
         self._do(Step(**json.loads(message.body)))
 
 
-async def redrive(connection: Connection, wait: float = 5) -> int:
-    """Send the dead letters of the warehouse back to their topic, behind its other messages; return their number.
-
-    It ends when none has come for `wait` seconds.
-    """
-    count = 0
-    async with (
-        Producer(connection, topics=[STEPS]) as producer,
-        SimpleConsumer(connection, group=REDRIVE, subscriptions=[dead_letters(WAREHOUSE)]) as reader,
-    ):
-        while letters := await reader.receive(wait=wait):
-            for letter in letters:
-                again = Message(
-                    STEPS, letter.body, message_group=letter.message_group, keys=list(letter.keys)
-                )
-                await producer.send(again)
-                await letter.ack()  # after the send: a crash in between repeats a step, and loses none
-                count += 1
-    return count
+async def redrive(namesrv: str) -> int:
+    """Send the dead letters of the warehouse back to their topic, behind its other messages; return their number."""
+    async with Admin(namesrv) as admin:
+        return (await admin.redrive(WAREHOUSE)).total
 
 
 async def prepare(broker: FakeBroker) -> None:
@@ -139,7 +123,6 @@ async def prepare(broker: FakeBroker) -> None:
     await broker.create_topic(STEPS, type="FIFO")
     await broker.create_group(PLANNING)
     await broker.create_group(WAREHOUSE, ordered=True, max_attempts=3)
-    await broker.create_group(REDRIVE, max_attempts=50)  # dead letters keep the attempts that they had
 
 
 async def main() -> None:

@@ -66,8 +66,9 @@ async def test_what_the_database_refuses_is_not_sent(pipeline: Pipeline, rocketm
     assert rocketmq.half_messages() == ()
 
 
+@pytest.mark.rocketmq(remoting_port=0)
 async def test_dead_letters_return_when_their_cause_is_mended(
-    pipeline: Pipeline, connection: Connection, warehouse: Warehouse, rocketmq: FakeBroker
+    pipeline: Pipeline, warehouse: Warehouse, rocketmq: FakeBroker
 ) -> None:
     warehouse.missing = {"hat"}
     await pipeline.accept(Order("1", "bob", "hat"))
@@ -77,7 +78,7 @@ async def test_dead_letters_return_when_their_cause_is_mended(
     assert len(rocketmq.dead_letters(WAREHOUSE)) == 3
 
     warehouse.missing = set()
-    assert await redrive(connection, wait=0) == 3
+    assert await redrive(f"namesrv://{rocketmq.remoting_endpoint}") == 3
     await rocketmq.clock.advance(seconds=10)
     assert warehouse.of("bob") == [("1", "pick"), ("1", "pack"), ("1", "ship")]
 
