@@ -245,9 +245,9 @@ def test_what_would_excuse_others_is_planted_by_its_name_only() -> None:
         (["--shape", "groups=0", "--shape", "ordered_groups=0"], "groups must be at least 1"),
         (
             ["--plant", "nonsense"],
-            "nothing of the kind 'nonsense' can be planted: use all, or one of handle, ",
+            "there is no kind of fault 'nonsense': use all, or one of handle, ",
         ),
-        (["--plant", "acked.son"], "nothing of the kind 'acked.son' can be planted: use all, or acked.soon"),
+        (["--plant", "acked.son"], "there is no kind of fault 'acked.son': use all, or acked.soon"),
         (["--plant", "acked.soon:x"], "use KIND:COUNT, for example acked.soon:3"),
         (["--plant", "acked", "--shape", "groups=1"], "--plant needs a shape with groups=2"),
         (["runs"], "--generate judges nothing: leave out runs"),

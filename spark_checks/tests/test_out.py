@@ -129,7 +129,7 @@ def test_a_remote_folder_is_overwritten_only_if_it_is_new_or_marked(
         claim_remote(spark, url)
         spark.range(1).write.mode("overwrite").parquet(f"{url}/violations")
     (tmp_path / "foreign").mkdir()
-    with pytest.raises(WrongUse, match="exists, and no audit made it"):
+    with pytest.raises(WrongUse, match="exists, and was not created by an audit"):
         claim_remote(spark, f"file://{tmp_path}/foreign")
     with pytest.raises(WrongUse, match="cannot be written to"):
         claim_remote(spark, "nothing://bucket/results")

@@ -1,1 +1,1 @@
-"""The frames: what rules judge, made of the events by one exchange each."""
+"""The frames: the tables that rules judge, each derived from the events by one shuffle."""

@@ -1,18 +1,18 @@
-"""Frame `deliveries`: one row for each time a message was delivered, with how that ended and what came next.
+"""Frame `deliveries`: one row per delivery of a message, with its settlement and the next delivery.
 
-The model. A broker promises a consumer group: a message that was delivered stays away from the group for a *lease*,
-which begins with the delivery, lasts as long as was asked for, and moves with every change. The message comes back
-only when the lease has ended without a *terminal* (an ack, a forward, a dead letter). Observers see the ends of
-operations, not the operations, so each instant here is an interval in server time: a delivery lies between the call of
-its receive (`lo`) and the moment it was seen (`hi`), a change between call and answer. `until_lo` and `until_hi` bound
-the end of a lease in the same way. What is true for every choice of instants is certain; what is true only for some is
-possible. Rules decide on these columns alone.
+The model. A broker promises a consumer group: a delivered message is invisible to the group for a *lease*, which begins
+with the delivery, lasts as long as requested, and moves with every change of the invisible time. The message becomes
+visible again only if the lease expires without a *terminal* (an ack, a forward, a dead letter). Observers record the
+ends of operations, not when the server executed them, so each instant here is an interval in server time: a delivery
+lies between the call of its receive (`lo`) and its observation (`hi`), a change between call and answer. `until_lo` and
+`until_hi` bound the end of a lease in the same way. What is true for every choice of instants is certain; what is true
+for some is possible. Rules decide on these columns alone.
 
-The plan. Every event of a message lands in one *lane*: a hash of account, topic, consumer group and message group (or
-message, where it has none). One exchange by lane; one sort by (lane, message, time); a window numbers the deliveries of
-a message; an aggregation on the same sort folds the changes and acks after each delivery into it; `lead` puts the next
-delivery beside it. Order within a lane needs a sort of its own, and no further exchange. Only numbers are exchanged:
-texts become 64-bit hashes, and findings get them back at the end.
+The plan. Every event of a message is in one *lane*: a hash of observation, topic, consumer group and message group (or
+message, if it has none). One shuffle by lane; one sort by (lane, message, time); a window numbers the deliveries of a
+message; an aggregation on the same sort folds the changes and acks after each delivery into its row; `lead` adds the
+next delivery. Order within a lane needs another sort, but no further shuffle. Only numbers are shuffled: texts become
+64-bit hashes, and are resolved for findings at the end.
 """
 
 from __future__ import annotations
@@ -42,21 +42,21 @@ from aiorocketmq_audit.frames.settings import EARLY_MS, LATE_MS
 from aiorocketmq_audit.rules.double_delivery import CAUSE
 
 LATENESS_S = (-10.0, -1.0, -0.1, 0.1, 0.3, 1.0, 3.0, 10.0, 30.0)
-"""Borders of the lateness histogram, in seconds after the lease's end."""
+"""Bucket bounds of the lateness histogram, in seconds after the end of the lease."""
 
 MOST_ATTEMPTS = 99
-"""Higher numbers are counted as this one."""
+"""Higher attempts are counted as this one."""
 
 
 def deliveries(recording: Recording) -> DataFrame:
-    """The rows of the frame."""
+    """Return the rows of the frame."""
     folded = _folded(_numbered(packed(recording).repartition("lane")))
     rows = _with_lease(_with_successor(_with_settings(folded, recording)))
     return beside_earlier(rows) if recording.has_order else without_order(rows)
 
 
 def _numbered(events: DataFrame) -> DataFrame:
-    """Give every event the number and the handle of the delivery before it; drop what came before any delivery."""
+    """Add to every event the number and handle of the preceding delivery; drop events before the first delivery."""
     history = Window.partitionBy("lane", "message").orderBy("at", "at_seq")
     so_far = history.rowsBetween(Window.unboundedPreceding, Window.currentRow)
     is_deliver = F.col("kind") == DELIVER
@@ -70,7 +70,7 @@ def _numbered(events: DataFrame) -> DataFrame:
 
 
 def _folded(numbered: DataFrame) -> DataFrame:
-    """One row per delivery: its own facts, the last change of its lease, and the first ack."""
+    """Return one row per delivery: its own columns, the last change of its lease, and the first ack."""
     kind, phase, lease = F.col("kind"), F.col("phase"), F.col("lease_us")
     own = F.col("handle").isNull() | F.col("current").isNull() | (F.col("handle") == F.col("current"))
     changed = own & (kind == CHANGE)
@@ -117,13 +117,13 @@ def _folded(numbered: DataFrame) -> DataFrame:
 
 
 def _with_successor(rows: DataFrame) -> DataFrame:
-    """Put the next delivery beside each one, and what is true of the whole message."""
-    # In one order, so that all is worked out together.
+    """Add the next delivery to each one, and properties of the whole message."""
+    # All windows have one order, so that Spark computes them in one pass.
     message = Window.partitionBy("lane", "message").orderBy("number")
     whole = message.rowsBetween(Window.unboundedPreceding, Window.unboundedFollowing)
     following = F.struct("lo", "hi", "lease_us", "recorder", "seq", "batch", "again", "attempt", "polled_us")
     first_place = F.when(F.col("attempt") == 1, F.struct("place", "offset"))
-    # The broker itself ends a message after its last attempt, when the lease is over and unseen by consumers.
+    # The broker itself ends a message when the lease of its last attempt expires, unseen by consumers.
     moved = F.coalesce(F.col("change.lo") + F.col("change.lease_us"), F.col("lo") + F.col("lease_us"))
     is_last_attempt = F.col("attempt") >= F.coalesce("max_attempts", F.lit(1))
     exhausted = F.when(
@@ -135,9 +135,9 @@ def _with_successor(rows: DataFrame) -> DataFrame:
             "copies": F.coalesce(
                 F.min(first_place).over(whole) != F.max(first_place).over(whole), F.lit(False)
             ),
-            # By the clock of one recorder, or of several.
+            # Whether the times are of one recorder's clock, or of several.
             "one_clock": F.min("least_teller").over(whole) == F.max("most_teller").over(whole),
-            # Since when the message was there, as far as anybody recorded.
+            # The earliest recorded time at which the message was available.
             "since": F.min("there").over(whole),
             "done_lo": F.least(F.min("ended_lo").over(whole), F.last(exhausted).over(whole)),
         }
@@ -145,7 +145,7 @@ def _with_successor(rows: DataFrame) -> DataFrame:
 
 
 def _with_settings(rows: DataFrame, recording: Recording) -> DataFrame:
-    """Put the settings of its group beside each delivery, and the last drain of the group."""
+    """Add the settings of its group to each delivery, and the last drain of the group."""
     settings = recording.settings.drop("run_id", "case_id", "group", "declared_by_broker")
     attested = recording.settings.select("gid", F.col("declared_by_broker").alias("told"))
     joined = rows.join(F.broadcast(settings), "gid", "left").join(F.broadcast(attested), "gid", "left")
@@ -168,22 +168,22 @@ def _with_settings(rows: DataFrame, recording: Recording) -> DataFrame:
 
 
 def _step() -> Column:
-    """The group's own wait after this attempt; the last step repeats."""
+    """Return the group's own wait after this attempt; the last step repeats."""
     steps = F.col("steps_ms")
     index = F.least(F.col("attempt"), F.size(steps))
     return F.when((F.col("attempt") >= 1) & (F.size(steps) >= 1), F.element_at(steps, index) * 1000)
 
 
 def _with_lease(rows: DataFrame) -> DataFrame:
-    """Bound the end of each lease, and say whether a retry was requested."""
+    """Add the bounds of the end of each lease, and whether a retry was requested."""
     base_lo, base_hi = F.col("lo") + F.col("lease_us"), F.col("hi") + F.col("lease_us")
     change, is_changed = F.col("change"), F.col("change").isNotNull()
     moved_lo, moved_hi = change["lo"] + change["lease_us"], change["hi"] + change["lease_us"]
-    # A change whose answer came after the next delivery may have taken effect on either side of it.
+    # A change that was answered after the next delivery may have taken effect before or after it.
     crossing = F.coalesce(change["hi"] > F.col("next.hi"), F.lit(False))
     last_lo = F.when(crossing, F.least(base_lo, moved_lo)).when(is_changed, moved_lo).otherwise(base_lo)
     last_hi = F.when(crossing, F.greatest(base_hi, moved_hi)).when(is_changed, moved_hi).otherwise(base_hi)
-    # A broker cannot see why a lease was changed: the group's own step, or less than was left, means "come again then".
+    # A broker does not know why a lease was changed: the group's own step, or less than the rest, means a retry.
     reason = F.coalesce(change["reason"], F.lit(0))
     looks_like_retry = ((change["lease_us"] == F.col("step_us")) & (reason != NO_LADDER)) | (
         moved_lo < base_lo
@@ -191,7 +191,7 @@ def _with_lease(rows: DataFrame) -> DataFrame:
     retry_requested = is_changed & F.when(reason.isin(RETRY, EXTEND), reason == RETRY).otherwise(
         F.coalesce(looks_like_retry, F.lit(False))
     )
-    # A lease that nobody recorded has no end that one could be early for.
+    # If the lease length is unknown, a redelivery cannot be judged early.
     is_known = F.col("lease_us").isNotNull() | is_changed
     leased = rows.withColumns(
         {
@@ -236,7 +236,7 @@ FRAME = Frame(
         "seen_least": ("min(if(retry_requested, next.hi - asked.hi, null))", "min(seen_least)"),
         "seen_most": ("max(if(retry_requested, next.hi - asked.hi, null))", "max(seen_most)"),
         "dead": ("count_if(dead_hi is not null and by_broker)", "sum(dead)"),
-        # Numbers of one width each, as aggregates of structs would have every row sorted.
+        # Fixed-width numbers, since an aggregate of structs falls back to sorting every row.
         "far_number": ("max(number)", "max(far_number)"),
         "far_recorder": ("max_by(recorder, number)", "max_by(far_recorder, far_number)"),
         "far_seq": ("max_by(seq, number)", "max_by(far_seq, far_number)"),

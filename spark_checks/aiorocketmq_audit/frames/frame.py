@@ -1,4 +1,4 @@
-"""A frame: one row for each thing that rules judge, made of the events by one exchange."""
+"""A frame: a table with one row per item that rules judge, derived from the events by one shuffle."""
 
 from __future__ import annotations
 
@@ -10,38 +10,38 @@ from pyspark.sql import DataFrame
 
 SCOPE = ("run_id", "case_id")
 ACCOUNT = (*SCOPE, "observer")
-"""What one observer told of one case."""
+"""The key of one observation: one observer of one case."""
 
 
 @dataclass(frozen=True, slots=True)
 class Recording:
-    """What frames are made of."""
+    """The input of frames: events, settings, and facts about the whole recording."""
 
     events: DataFrame
     settings: DataFrame
-    """As `frames.settings` tells them, kept in memory."""
+    """The result of `frames.settings`, cached."""
     kinds: Mapping[str, int]
-    """How many events of each kind there are."""
+    """Number of events by kind."""
     ended_us: int
     has_open_calls: bool
     """Some acks, changes or forwards have no answer."""
     has_order: bool
-    """Some group asked for ordered messages."""
+    """Some group is ordered."""
     clocks_agree: bool
-    """No recorder's clock is known to be off, so that a server's own times can be believed."""
+    """No recorder's clock is known to be wrong, so that times stamped by servers are comparable."""
     passed_us: int | None = None
-    """What deliveries after this instant have passed over may still come; None: the recording has ended."""
+    """Messages skipped by deliveries after this instant may still be delivered; None if the recording is complete."""
 
 
 @dataclass(frozen=True, slots=True)
 class Frame:
-    """How the rows are made, and what is counted of them."""
+    """How the rows are derived, and what is counted."""
 
     name: str
     rows: Callable[[Recording], DataFrame]
     kinds: tuple[str, ...]
-    """Without any event of these kinds there are no rows."""
+    """Without events of these kinds there are no rows."""
     cell: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
-    """What counts are told apart by: column and expression."""
+    """Grouping keys of the counts: column and expression."""
     counts: Mapping[str, tuple[str, str]] = field(default_factory=lambda: MappingProxyType({}))
-    """Aggregates of each cell, beside the numbers of what was judged: over rows, and over parts of the cell."""
+    """Further aggregates of each cell: one expression over rows, and one to merge partial results."""

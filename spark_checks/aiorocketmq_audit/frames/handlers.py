@@ -1,5 +1,5 @@
-"""Frames of push consumers and of lite topics: `handlers` (who was at work, and until when), and `lite deliveries`
-(what a client wanted when they came)."""
+"""Frames of push consumers and of lite topics: `handlers` (running handlers, and until when), and `lite deliveries`
+(a client's subscription at each delivery)."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ from aiorocketmq_audit.rules.ordering import NEVER
 
 
 def handlers(recording: Recording) -> DataFrame:
-    """One row per begin of an ordered group's handler, with `until` when it was at work and held its message at the
-    least, and the `other` of its message group that goes on for longest of those that began before.
+    """Return one row per handler start of an ordered group: `until` when it surely ran and leased its message, and the
+    `other` handler of its message group that runs longest among those that began before.
 
-    A running maximum over the begins of handlers in the order of time."""
+    `other` is a running maximum over handler starts in the order of time."""
     ordered_groups = recording.settings.where("ordered").select(*SCOPE, "group", "apart_us")
     by_time = Window.partitionBy("lane").orderBy("at", "seq")
     before = by_time.rowsBetween(Window.unboundedPreceding, -1)
@@ -49,13 +49,13 @@ def _handled(events: DataFrame, ordered_groups: DataFrame) -> DataFrame:
         (kind == "deliver").alias("is_given"),
         (kind == "handle.start").alias("begins"),
         (kind == "handle.end").alias("ends"),
-        # A server that renews leases by itself lets none end while its client lives.
+        # A server that renews leases by itself lets none expire while the client is connected.
         F.when(renewed, F.lit(NEVER)).when(kind.isin("deliver", "change"), leased).alias("lease"),
     )
 
 
 def _with_end(packed: DataFrame) -> DataFrame:
-    # A delivery and what was done about it: what follows the next one belongs to that.
+    # A delivery with its handling: events after the next delivery belong to that one.
     whose = ("lane", "message", "attempt", "recorder", "client")
     so_far = (
         Window.partitionBy(*whose).orderBy("seq").rowsBetween(Window.unboundedPreceding, Window.currentRow)
@@ -68,23 +68,23 @@ def _with_end(packed: DataFrame) -> DataFrame:
     end = F.first(F.when(F.col("ends"), F.struct("at", "lease")), ignorenulls=True).over(later)
     last = F.last("lease").over(own.rowsBetween(Window.currentRow, Window.unboundedFollowing))
     ended = held.withColumns({"end": end, "last": last}).where("begins")
-    # A renewed lease of a handler without an end is that of a client which is gone: nobody knows since when.
+    # A renewed lease of a handler without an end belongs to a client that stopped at an unknown time.
     alone = F.when(F.col("last") < NEVER, F.col("last"))
     through = F.when(F.col("end.lease").isNotNull(), F.least("end.at", "end.lease"))
     return ended.withColumn("until", F.when(F.col("end").isNotNull(), through).otherwise(alone))
 
 
 def lite_deliveries(recording: Recording) -> DataFrame:
-    """One row per delivery of a lite topic whose client had told its whole list: until when it was `wanted`, and since
-    when it was `over`.
+    """Return one row per delivery of a lite topic to a client with a complete list: until when the topic was subscribed
+    (`wanted`), and since when it was unsubscribed (`over`).
 
-    Everything is compared within one life of one recorder: by the numbers of its rows, and in the account of a broker,
-    whose calls are instants, by its time."""
+    Everything is compared within one run of one recorder: by sequence number, and for a broker, for which calls are
+    instants, by time."""
     rows = reduce(DataFrame.unionByName, (*_lists(recording.events), *_deliveries(recording.events)))
     by_client, by_name = (
         Window.partitionBy(*whose).orderBy("place") for whose in (("key",), ("key", "name"))
     )
-    # Rows of a name are what is told of it; those without a name are whole lists, which concern every name.
+    # Rows with a name concern that topic; rows without a name are complete lists, which concern every topic.
     listed = F.when(F.col("since").isNotNull(), F.struct("since", "seq"))
     whole = F.when(F.col("name").isNull(), listed)
     up_to = Window.unboundedPreceding
@@ -99,7 +99,7 @@ def lite_deliveries(recording: Recording) -> DataFrame:
         )
         .where("given is not null")
     )
-    # Each delivery has two rows: when it was asked for, and when it came.
+    # Each delivery has two rows: when it was requested, and when it arrived.
     whole, removed = (F.when(~F.col("given.came"), F.col(name)) for name in ("whole", "removed"))
     each = compared.groupBy("key", F.col("given.seq").alias("number")).agg(
         F.max("given").alias("given"),
@@ -115,12 +115,12 @@ def _key() -> Column:
 
 
 def _where(numbered: str, timed: str) -> Column:
-    """Where a row stands, in order."""
+    """Return the position of a row in the order of its recorder."""
     return F.when(F.col("observer") == "broker", F.col(timed)).otherwise(F.col(numbered))
 
 
 def _lists(events: DataFrame) -> Iterator[DataFrame]:
-    """What counts from a list's call on, what is over with its answer, and answers of whole lists."""
+    """Yield subscriptions from the call of a list on, their ends with an answer, and answers of complete lists."""
     here = _where("seq", "t_wall_us")
     is_ok = F.coalesce("phase", F.lit("ok")) == "ok"
     calls = (
@@ -145,14 +145,14 @@ def _lists(events: DataFrame) -> Iterator[DataFrame]:
 
 
 def _named(calls: DataFrame, names: str) -> DataFrame:
-    """One row for each lite topic that the calls name in this way; none for calls of another kind."""
+    """Return one row for each lite topic that the calls name in the column `names`; none for other calls."""
     each = calls.withColumn("lite_topic", F.explode(F.split(names, ",")))
     return each.withColumn("name", F.xxhash64("lite_topic"))
 
 
 def _deliveries(events: DataFrame) -> Iterator[DataFrame]:
-    """Each delivery of a lite topic to a consumer of them twice: when it was asked for, and when it came."""
-    # By its own account a broker has ordinary consumers of the parent, too, which get everything.
+    """Yield each delivery of a lite topic to a lite consumer twice: when it was requested, and when it arrived."""
+    # A broker also records ordinary consumers of the parent topic, which are delivered everything.
     delivered = events.where(
         "lite_topic is not null and (observer <> 'broker' or role = 'lite') and kind = 'deliver'"
     )

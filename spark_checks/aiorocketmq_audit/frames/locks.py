@@ -1,5 +1,5 @@
-"""Frames of queue locks: `grants` (each beside the one before), and `locked work` (what was handled, and what became of
-the lock meanwhile)."""
+"""Frames of queue locks: `grants` (each with the one before), and `locked work` (handled messages, and the state of the
+lock meanwhile)."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ _LOST = "(kind = 'unlock' or kind = 'lock' and phase = 'fail')"
 
 
 def grants(recording: Recording) -> DataFrame:
-    """One row per grant of a lock: since when it was asked for (`called`), until when its holder surely has it
-    (`until`), and the same of the grant before, in the order of their answers."""
-    # By queue, which serves the windows of each client as well: one exchange.
+    """Return one row per grant of a lock: when it was requested (`called`), until when it is surely held (`until`), and
+    the same of the grant before, in the order of answers."""
+    # By queue, which serves the windows of each client as well: one shuffle.
     requests = recording.events.where("kind in ('lock', 'unlock') and client_id is not null").repartition(
         *_QUEUE
     )
@@ -28,7 +28,7 @@ def grants(recording: Recording) -> DataFrame:
         .rowsBetween(1, Window.unboundedFollowing)
     )
     given_up = F.first(F.when(F.expr(_LOST), called()), ignorenulls=True).over(own)
-    # A broker that is started again has forgotten all locks; its clients say so by a fault.
+    # A restarted broker has lost all locks; recordings of clients contain the restart as a fault.
     life = F.when(F.col("observer") == "broker", F.col("boot")).alias("life")
     by_queue = Window.partitionBy(*_QUEUE, "life").orderBy("t_wall_us", "seq")
     granted = (
@@ -54,10 +54,10 @@ def grants(recording: Recording) -> DataFrame:
 
 
 def work(recording: Recording) -> DataFrame:
-    """One row per begin of a handler of a consumer that takes the locks of its queues, and per delivery to such a pull
-    consumer: the state of the lock then, and at the handler's `end`; `losses` counts how often it was lost so far.
+    """Return one row per handler start of a consumer that locks its queues, and per delivery to such a pull consumer:
+    the state of the lock then, and at the handler's `end`; `losses` counts how often it was lost so far.
 
-    All by the numbers of one recorder: who handles messages knows in which order it did what."""
+    Ordered by the sequence numbers of one recorder, which are the order of events within its process."""
     is_locking = "kind in ('lock', 'unlock') and phase is not null"
     is_working = (
         "kind in ('handle.start', 'handle.end') and role = 'push' or kind = 'deliver' and role = 'pull'"
@@ -82,12 +82,12 @@ def work(recording: Recording) -> DataFrame:
             "was": F.last(lock_state, ignorenulls=True).over(before),
             "granted_at": F.last(F.when(is_granted, F.col("t_wall_us")), ignorenulls=True).over(so_far),
             "takes_locks": F.max(is_granted).over(Window.partitionBy(*whose)),
-            # Counted on with each local run; above 1 from the begin on, it is a retry, from another queue.
+            # The attempt grows with each local run; above 1 from the start, it is a retry, from another queue.
             "first_attempt": F.min("attempt").over(message),
             "place": place(),
         }
     )
-    # A grant after the one before had expired tells of a loss that nobody noticed.
+    # A grant after the one before had expired implies a loss without an event.
     lapsed = is_granted & F.coalesce(F.col("was.is_held") & (F.col("was.until") < called()), F.lit(False))
     counted = with_lock.withColumn("losses", F.count_if(F.expr(_LOST) | lapsed).over(so_far))
     ends = F.when(F.col("kind") == "handle.end", F.struct("place", "lock", "losses"))

@@ -1,8 +1,8 @@
-"""Frames of whole messages: `messages` (how each was sent, and how it came), `dead letters`, `recalls`, `transactions`
-and `drained messages` (what must be settled when a group has polled empty for long enough).
+"""Frames of whole messages: `messages` (each with its sends and deliveries), `dead letters`, `recalls`, `transactions`
+and `drained messages` (messages due to a group that was drained).
 
-Message ids are unique, so that each is one aggregation by message. Those of rare kinds of events are small, and are
-left out where the recording has none of them.
+Message ids are unique, so that each frame is one aggregation by message. Frames of rare kinds of events are small, and
+are skipped if the recording has no such events.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _GROUP = (*ACCOUNT, "topic", "group")
 
 
 def messages(recording: Recording) -> DataFrame:
-    """One row per delivered message of an account."""
+    """Return one row per observation and delivered message."""
     phase, is_send = F.col("phase"), F.col("kind") == "send"
     account = F.xxhash64(*ACCOUNT)
     traced = recording.events.where(F.col("kind").isin("send", "deliver") & F.col("message_id").isNotNull())
@@ -74,7 +74,7 @@ def messages(recording: Recording) -> DataFrame:
 
 
 def dead_letters(recording: Recording) -> DataFrame:
-    """One row per message of a group that the broker made a dead letter."""
+    """Return one row per group and message that the broker made a dead letter."""
     recorded = recording.events.where("observer = 'broker' and kind in ('dlq.deliver', 'forward')")
     where = F.struct("broker", "queue", "offset")
     is_dead = F.col("kind") == "dlq.deliver"
@@ -92,12 +92,12 @@ def dead_letters(recording: Recording) -> DataFrame:
 
 
 def scope_of() -> Column:
-    """The scope of a group of rows that share it."""
+    """Return the scope of a group of rows that share it."""
     return F.max(F.xxhash64(*SCOPE)).alias("scope")
 
 
 def recalls(recording: Recording) -> DataFrame:
-    """One row per message that was taken back."""
+    """Return one row per recalled message."""
     key = (*ACCOUNT, "topic", "message_id")
     kind = F.col("kind")
     recalled = recording.events.where("kind = 'recall' and phase = 'ok' and message_id is not null")
@@ -111,7 +111,7 @@ def recalls(recording: Recording) -> DataFrame:
 
 
 def transactions(recording: Recording) -> DataFrame:
-    """One row per transaction of an account, with how many half messages the broker stored of it."""
+    """Return one row per observation and transaction, with the number of half messages that the broker stored."""
     key = (*SCOPE, "topic", "tx_id")
     kind, phase, here = F.col("kind"), F.col("phase"), place()
     ended = (kind == "tx.end") & (F.coalesce(phase, F.lit("info")) != "fail")
@@ -134,11 +134,11 @@ def transactions(recording: Recording) -> DataFrame:
 
 
 def drained_messages(recording: Recording) -> DataFrame:
-    """One row per message and drained group that should be settled; `done` where it is.
+    """Return one row per drained group and message that it should have settled; `done` if it has.
 
-    That is every message that was sent after the group had begun to poll, and was due before the drain, if need be
-    after a commit. Left out are messages that were recalled or deleted in their time, groups that were reset, and those
-    that do not ask for all messages or for tags.
+    These are the messages that were sent after the group had begun to poll, and were deliverable before the drain
+    (committed, delivery time reached). Not included: messages that were recalled or expired, groups with a reset, and
+    groups that filter by SQL.
     """
     events = recording.events
     wish = F.xxhash64(*_GROUP, "message_id").alias("wish")
@@ -161,7 +161,7 @@ def drained_messages(recording: Recording) -> DataFrame:
         "here",
         is_unwanted("wanted").alias("unwanted"),
     )
-    # One exchange for both sides, and no join.
+    # One shuffle for both sides, and no join.
     rows = wishes
     for of in (settled, _given_up(recording)):
         rows = rows.unionByName(of.select(wish, F.lit(True).alias("done")), allowMissingColumns=True)
@@ -180,29 +180,29 @@ def drained_messages(recording: Recording) -> DataFrame:
 
 
 def _given_up(recording: Recording) -> DataFrame:
-    """Deliveries before the eyes of clients after which servers make a message a dead letter."""
+    """Return deliveries observed by clients after which servers make the message a dead letter."""
     limits = recording.settings.select(*SCOPE, "group", "max_attempts").where("max_attempts > 0")
     delivered = recording.events.where("kind = 'deliver' and observer <> 'broker' and message_id is not null")
     return delivered.join(F.broadcast(limits), [*SCOPE, "group"]).where("attempt >= max_attempts")
 
 
 def _readers(events: DataFrame) -> DataFrame:
-    """When each group began to poll a topic, and its one filter."""
+    """Return when each group began to poll a topic, and its filter if it used only one."""
     requests = events.where("kind in ('receive', 'deliver') and group is not null and topic is not null")
     filter_text = F.when(F.col("kind") == "deliver", F.coalesce("filter", F.lit("?")))
-    # By filter first, so that only numbers are aggregated of all that: texts would have every row sorted.
+    # By filter first, so that only numbers are aggregated over all rows: texts would fall back to a sort.
     by_filter = requests.groupBy(*_GROUP, filter_text.alias("told")).agg(F.min(called()).alias("primed"))
     by_group = by_filter.groupBy(*_GROUP).agg(
         F.min("primed").alias("primed"), F.count("told").alias("filters"), F.max("told").alias("told")
     )
-    # A group that was delivered nothing at all has told no filter: it wants everything, as far as anybody knows.
+    # Without any delivery the filter of the group is unknown: it is taken to subscribe to everything.
     with_filter = by_group.withColumn("wanted", F.coalesce("told", F.lit("TAG:*")))
     return with_filter.where("wanted like 'TAG:%' and filters <= 1").drop("filters", "told")
 
 
 def _sent(recording: Recording) -> DataFrame:
-    """Sends of messages that a server surely has, with the time from which they can be read (null: not committed), and
-    whether they are still where they were put."""
+    """Return sends that surely succeeded, with the time from which the message is visible (null: not committed), and
+    whether it is still stored."""
     events = recording.events
     sent = events.where("kind = 'send' and phase = 'ok' and message_id is not null")
     if recording.kinds.get("recall"):

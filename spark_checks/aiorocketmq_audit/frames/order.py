@@ -1,4 +1,4 @@
-"""What was delivered before an ordered delivery: the columns `open` and `passed` of the frame `deliveries`."""
+"""Columns `open` and `passed` of the frame `deliveries`: what was delivered before an ordered delivery."""
 
 from __future__ import annotations
 
@@ -8,12 +8,11 @@ from aiorocketmq_audit.rules.ordering import NEVER
 
 
 def beside_earlier(rows: DataFrame) -> DataFrame:
-    """Put beside each ordered delivery what was delivered before it: `open`, last to be settled, and `passed`, highest
-    offset.
+    """Add to each ordered delivery the earlier ones: `open`, the last to be settled, and `passed`, the highest offset.
 
-    Both are running maxima over the deliveries of a (lane, queue) in the order of time. That of the ends is taken where
-    an answer begins, so that messages of one answer do not accuse each other. A delivery's part in it ends with the
-    next delivery of the same message, which carries on from there.
+    Both are running maxima over the deliveries of a (lane, queue) in the order of time. `open` is evaluated at the
+    begin of an answer, so that messages of one answer do not violate the order of each other. A delivery counts until
+    the next delivery of the same message, which replaces it.
     """
     by_time = Window.partitionBy("lane", "place").orderBy("hi", "at_seq")
     before = by_time.rowsBetween(Window.unboundedPreceding, -1)
@@ -42,7 +41,7 @@ def beside_earlier(rows: DataFrame) -> DataFrame:
 
 
 def without_order(rows: DataFrame) -> DataFrame:
-    """The same columns where no group asked for order: nothing to look for, and no second sort."""
+    """Add the same columns as nulls if no group is ordered, which avoids the second sort."""
     facts = "hi: bigint, recorder: bigint, seq: bigint, answer: bigint, one_clock: boolean"
     return rows.withColumns(
         {

@@ -1,4 +1,4 @@
-"""What the report shows of each group and of the time a recording covers: one aggregation, one job."""
+"""Figures of the report by group and over time: one aggregation, one job."""
 
 from __future__ import annotations
 
@@ -10,17 +10,17 @@ from typing import NamedTuple
 from pyspark.sql import DataFrame, Row, functions as F
 
 LATENCY_S = (0.001, 0.003, 0.01, 0.03, 0.1, 0.3, 1.0, 3.0, 10.0, 30.0, 100.0)
-"""Borders of the latency histogram, in seconds from store or due time to the first delivery."""
+"""Bucket bounds of the latency histogram, in seconds from store or delivery time to the first delivery."""
 SLICES_S = (1, 2, 5, 10, 15, 30, *(60 * n for n in (1, 2, 5, 10, 15, 30, 60, 120, 360, 720)))
 """Dead letters are counted in slices of one of these lengths, or of whole days."""
 MOST_SLICES, MOST_ROWS = 60, 20_000
-"""Rows are groups, buckets and slices that reach this process: those with the most deliveries."""
+"""Most slices, and most rows (groups, buckets and slices) that are collected: those with the most deliveries."""
 COUNTS = ("deliveries", "redeliveries", "dead_letters")
 
 
 @dataclass(frozen=True, slots=True)
 class Group:
-    """What one observer recorded of one group, and by rule its findings that are `broken` or `possible`."""
+    """Figures of one group as observed by one observer, and its findings by rule and verdict."""
 
     observer: str
     group: str
@@ -41,7 +41,7 @@ class Overview:
 
 
 class Slices(NamedTuple):
-    """How the time of a recording is divided, in microseconds."""
+    """Division of the recording's time into slices, in microseconds."""
 
     began: int
     us: int
@@ -77,7 +77,7 @@ def cells(events: DataFrame, cut: Slices) -> DataFrame:
 
 
 def overview(rows: Iterable[Row], violations: DataFrame | None, cut: Slices) -> Overview:
-    """Put together the collected `cells`, and the findings by group, if there are any."""
+    """Combine the collected `cells` with the findings by group, if there are any."""
     rows, by_group = list(rows), defaultdict[tuple[str, str], dict[str, dict[str, int]]](dict)
     if violations is not None:
         by_rule = violations.groupBy("observer", "group", "invariant", "verdict").count().sort("invariant")

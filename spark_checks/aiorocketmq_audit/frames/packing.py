@@ -1,4 +1,4 @@
-"""The events of deliveries as numbers: what the frame `deliveries` exchanges and sorts."""
+"""Encodes the events of deliveries as numbers, which the frame `deliveries` shuffles and sorts."""
 
 from __future__ import annotations
 
@@ -16,19 +16,19 @@ PHASES = {"invoke": INVOKED, "ok": OK, "fail": FAILED, "info": UNKNOWN}
 REASONS = {"retry": RETRY, "extend": EXTEND, "undelivered": TAKEN_BACK}
 
 CLOCK_SLACK_US = 50_000
-"""How far a server's clock, which gate INV-CLOCK found agreeing, is trusted."""
+"""Tolerance for times stamped by a server whose clock passed the gate INV-CLOCK."""
 
 
 def packed(recording: Recording) -> DataFrame:
-    """The events of deliveries, as numbers."""
+    """Return the events of deliveries, encoded as numbers."""
     events = recording.events
     relevant = events.where(F.col("kind").isin(*KINDS))
     if not recording.has_open_calls:
-        # An answer tells when its call was.
+        # An answer contains the time of its call.
         relevant = relevant.where("phase is null or phase <> 'invoke'")
     relevant = relevant.where(F.col("group").isNotNull() & F.col("message_id").isNotNull())
-    # Who owns a whole queue has no leases, and may read it again: the frames of queues are about them. Handlers of push
-    # consumers ask for attempts, which those of pull consumers do not have.
+    # Consumers that own whole queues have no leases, and may read again: see the frames of queues. Deliveries to push
+    # consumers have attempts, those to pull consumers have none.
     relevant = relevant.where(F.coalesce("role", F.lit("")) != "pull")
     order = recording.settings.select("run_id", "case_id", "group", "ordered", "broadcast")
     joined = relevant.join(F.broadcast(order), ["run_id", "case_id", "group"], "left")
@@ -36,14 +36,14 @@ def packed(recording: Recording) -> DataFrame:
     is_deliver = F.col("kind") == "deliver"
     called = there = F.coalesce("invoked_us", "t_wall_us")
     if recording.clocks_agree:
-        # Copies that come again are stored anew.
+        # Retries are stored as new copies.
         first_stored = F.least("store_us", "born_us")
         there = F.when(first_stored.isNull(), called).otherwise(F.least(first_stored, "t_wall_us"))
-        # Not by `server_deliver_us`: a server takes a message out first and may write its answer much later.
+        # Not by `server_deliver_us`: a server stamps a message when it reads it, and may write the answer much later.
         stored = F.coalesce(F.col("store_us") - CLOCK_SLACK_US, called)
         called = F.when(is_deliver, F.least(F.greatest(called, stored), "t_wall_us")).otherwise(called)
-    # Ordered groups deliver a message again from its own place, so that place tells copies of one id apart.
-    # Other groups deliver it again from a retry topic, with another place: there the id must do.
+    # Ordered groups redeliver a message from its own offset, which distinguishes copies of one id.
+    # Other groups redeliver it from a retry topic, with another offset: there the id must suffice.
     copy = F.xxhash64("message_id", "broker", "queue", "offset")
     recorder = F.xxhash64("recorder")
     return joined.select(
@@ -79,7 +79,7 @@ def packed(recording: Recording) -> DataFrame:
                 F.when(F.col("receive_attempt") != "", F.xxhash64("receive_attempt")).alias("again"),
                 F.col("due_us"),
                 (F.col("observer") == "broker").alias("by_broker"),
-                # What is read from queues is in the order of these, whatever message groups it has.
+                # Messages read from whole queues are in the order of the queue, whatever their message groups.
                 (F.col("message_group").isNotNull() & ~F.coalesce(F.expr(BY_QUEUE), F.lit(False))).alias(
                     "grouped"
                 ),
@@ -100,6 +100,6 @@ def _code(name: str, codes: dict[str, int]) -> Column:
 
 
 def _reason() -> Column:
-    """Why a lease was changed; simple consumers do not climb the group's ladder, whatever time they ask for."""
+    """Return why a lease was changed; simple consumers do not use the group's retry steps."""
     is_simple = F.col("reason").isNull() & (F.col("role") == "simple")
     return F.when(is_simple, F.lit(NO_LADDER)).otherwise(_code("reason", REASONS))

@@ -1,6 +1,6 @@
-"""Frames of queues: `stored messages` (what groups should have been delivered), `places` and `sends in a row` (what
-stands where), `ownerships`, `deliveries to owners` and `written offsets` of consumers that read whole queues, and
-`slices` of time in which a queue went on.
+"""Frames of queues: `stored messages` (what groups should have been delivered), `places` and `sends in a row` (messages
+by offset), `ownerships`, `deliveries to owners` and `written offsets` of consumers that read whole queues, and `slices`
+of time in which a queue made progress.
 """
 
 from __future__ import annotations
@@ -28,16 +28,16 @@ _GROUP = (*ACCOUNT, "topic", "group")
 
 RECEIPT = """kind = 'send' and phase = 'ok' and offset is not null and queue is not null and message_id is not null
     and due_us is null and tx_id is null and lite_topic is null"""
-"""Sends whose receipt names the place in which the message is read; those of half, delayed and lite messages do not."""
+"""Sends with a receipt that names the offset at which the message is read; not half, delayed and lite messages."""
 
 FIRST = "kind = 'deliver' and attempt = 1 and offset is not null and message_id is not null and lite_topic is null"
 
 
 def stored(recording: Recording) -> DataFrame:
-    """One row per stored message and group that should have been delivered it; `came` is null where it was not.
+    """Return one row per stored message and group that it was due to; `came` is null if it was not delivered.
 
-    Left out are messages whose receipt names another place than the queue they end in, groups that were reset, filter
-    by SQL, or changed their filter, and what the broker deleted because its time was over.
+    Not included: messages with a receipt of another queue than the one they are read from, groups with a reset, an SQL
+    filter or a changed filter, and expired messages that the broker deleted.
     """
     events = recording.events
     delivered = events.where("kind = 'deliver' and group is not null and coalesce(role, '') <> 'pull'")
@@ -56,7 +56,7 @@ def stored(recording: Recording) -> DataFrame:
         place().alias("place"),
     )
     here = sent.join(trimmed(events), list(_QUEUE), "left").where("coalesce(offset >= left_from, true)")
-    # What an ordered group reads of a message group begins with the first one that it can have seen.
+    # In an ordered group, a message group begins with the first message that was stored after the group began to read.
     is_head = "coalesce(lane is not null and offset < lowest and place.at > began, false)"
     expected = here.join(F.broadcast(not_attested(passed, recording.settings)), list(_QUEUE)).where(
         f"(offset between lowest and highest or {is_head}) and (lane is null or lane = of)"
@@ -64,7 +64,7 @@ def stored(recording: Recording) -> DataFrame:
     key = F.xxhash64(*ACCOUNT, "group", "message_id").alias("wish")
     wished = expected.where(~is_unwanted("wanted")).select(key, scope(), by_broker(), "place", "beyond")
     came = delivered.select(key, F.lit(True).alias("came"))
-    # One exchange for both sides, and no join; numbers of one width each, so that no row need be sorted.
+    # One shuffle for both sides, and no join; fixed-width numbers, so that no sort is needed.
     both = wished.unionByName(came, allowMissingColumns=True)
     by_wish = both.groupBy("wish").agg(
         *(F.max(name).alias(name) for name in ("scope", "by_broker", "came")),
@@ -75,15 +75,15 @@ def stored(recording: Recording) -> DataFrame:
 
 
 def _passed(delivered: DataFrame, settings: DataFrame) -> DataFrame:
-    """From where to where each group has read each queue, or each message group of it, and its one filter."""
+    """Return the range that each group has read of each queue, or of each message group, and its filter if only one."""
     order = F.broadcast(settings.select(*SCOPE, "group", "ordered"))
     first_attempts = delivered.where("attempt = 1 and offset is not null").join(
         order, [*SCOPE, "group"], "left"
     )
-    # What an ordered group reads one after the other; others, with null, read whole queues so.
+    # The unit that is read in order: a message group in ordered groups, else (null) the whole queue.
     lane = F.when(F.coalesce("ordered", F.lit(True)), F.coalesce("message_group", F.lit("")))
     filter_text = F.coalesce("filter", F.lit("?")).alias("wanted")
-    # First by what was asked for, with numbers only, so that no row need be sorted.
+    # By filter first, with numbers only, so that no sort is needed.
     read = first_attempts.groupBy(*_QUEUE, "group", lane.alias("lane"), filter_text).agg(
         F.min("offset").alias("lowest"),
         F.max("offset").alias("highest"),
@@ -93,7 +93,7 @@ def _passed(delivered: DataFrame, settings: DataFrame) -> DataFrame:
         F.min("t_wall_us").alias("first_at"),
     )
     way, queue = Window.partitionBy(*_QUEUE, "group", "lane"), Window.partitionBy(*_QUEUE, "group")
-    # Under another filter the begin of a message group may have been passed over rightly.
+    # With another filter the begin of a message group may have been skipped legitimately.
     one_filter = F.min("wanted").over(queue) == F.max("wanted").over(queue)
     alone = read.withColumns(
         {
@@ -106,12 +106,12 @@ def _passed(delivered: DataFrame, settings: DataFrame) -> DataFrame:
 
 
 def places(recording: Recording) -> DataFrame:
-    """One row per (queue, offset) that receipts and first attempts named: its first event, and the first one that names
+    """Return one row per (queue, offset) of receipts and first attempts: its first event, and the first event with
     another message."""
     events = recording.events
     reader = F.xxhash64(*ACCOUNT, "group")
-    # For each group's client account: when the first poll began of whose answer nothing is known. What it had taken
-    # comes again as a first attempt, and Apache's servers tell the place in the retry topic then.
+    # As observed by clients: when the group's first poll with an unknown outcome began. Messages of its answer
+    # are redelivered as first attempts, for which Apache's servers report the offset in the retry topic.
     lost = events.where("kind = 'receive' and phase = 'info' and observer = 'client'")
     lost = lost.groupBy(reader.alias("reader")).agg(F.min(called()).alias("lost_at"))
     named = events.where(f"({RECEIPT}) or ({FIRST})").withColumn("reader", reader)
@@ -134,7 +134,7 @@ def places(recording: Recording) -> DataFrame:
 
 
 def sends(recording: Recording) -> DataFrame:
-    """Sends beside the one before, by the same producer to the same queue."""
+    """Return sends, each with the one before by the same producer to the same queue."""
     sent = recording.events.where(RECEIPT).select(
         F.xxhash64(*_QUEUE, "recorder", "client_id").alias("way"),
         scope(),
@@ -147,7 +147,7 @@ def sends(recording: Recording) -> DataFrame:
 
 
 def assigned(events: DataFrame, *more: str) -> DataFrame:
-    """One row per consumer, queue and assignment that names it, where the members of the group share queues."""
+    """Return one row per consumer, assignment and queue in it, for groups whose members share queues."""
     assignments = events.where(f"kind = 'assign' and topic is not null and {GRAIN} = 'queue'")
     flat = assignments.withColumn("owned", F.explode("queues"))
     return flat.select(
@@ -166,11 +166,11 @@ def assigned(events: DataFrame, *more: str) -> DataFrame:
 
 
 def ownerships(recording: Recording) -> DataFrame:
-    """From when to when a client owned a queue, over all assignments in a row that name it; `worst` is the longest
-    overlap with an earlier owner, and when that one began.
+    """Return the intervals in which a client owned a queue, over consecutive assignments that contain it; `worst` is
+    the longest overlap with an earlier owner, and the begin of that one.
 
-    An assignment is that of one topic, until the next one of the topic; early recordings tell that of several topics
-    without their names, which ends all of them."""
+    An assignment holds for one topic until the next one of the topic; early recordings contain assignments of several
+    topics without names, which end those of all topics."""
     life = (*ACCOUNT, "client_id", "recorder", "epoch")
     in_time = ("t_wall_us", "seq")
     lives = recording.events.where("kind in ('assign', 'client.stop', 'client.crash')")
@@ -206,7 +206,7 @@ def ownerships(recording: Recording) -> DataFrame:
 
 
 def reads(recording: Recording) -> DataFrame:
-    """Deliveries to owners of whole queues, beside the one before from the same queue to the same owner."""
+    """Return deliveries to owners of whole queues, each with the one before from the same queue to the same owner."""
     delivered = recording.events.where(READ)
     by_owner = Window.partitionBy(*_QUEUE, "group", "client_id", "recorder").orderBy("seq")
     return delivered.select(
@@ -220,10 +220,10 @@ def reads(recording: Recording) -> DataFrame:
 
 
 def progress(recording: Recording) -> DataFrame:
-    """Written offsets of a group in a queue, beside what was written and read there before."""
+    """Return committed offsets of a group in a queue, each with the commits and reads before it."""
     whose = (*_QUEUE, "group")
     of_queues = recording.events.where(f"(kind = 'commit' and commit_offset is not null) or ({READ})")
-    # Members of a broadcast write their own progress.
+    # Members of a broadcast group have offsets of their own.
     alone = recording.settings.where("broadcast").select(*SCOPE, "group")
     of_queues = of_queues.join(F.broadcast(alone), [*SCOPE, "group"], "left_anti")
     offsets = of_queues.select(
@@ -260,15 +260,15 @@ def progress(recording: Recording) -> DataFrame:
 
 
 def slices(recording: Recording) -> DataFrame:
-    """Slices of time in which a queue went on for a normal group, beside the one before; `polls` counts those that were
-    asked and answered between the two, where the queue stood still for too long."""
+    """Return time slices with first deliveries from a queue to a normal group, each with the one before; `polls` counts
+    polls that began and were answered between the two, if the queue stalled for too long."""
     groups = recording.settings.where("ordered is not null and not ordered").select(*SCOPE, "group")
     first_deliveries = recording.events.where(
         """kind = 'deliver' and attempt = 1 and store_us is not null and queue is not null
         and lite_topic is null"""
     )
     free = first_deliveries.join(F.broadcast(groups), [*SCOPE, "group"], "left_semi")
-    # Deliveries are counted by slices of time: a standstill always spans the border of two that follow each other.
+    # Deliveries are grouped by time slices of half the limit: a stall always spans a boundary between two of them.
     packed = free.select(
         F.xxhash64(*_QUEUE, "group").alias("way"),
         F.xxhash64(*_GROUP).alias("poll"),

@@ -1,4 +1,4 @@
-"""Frames of requests: `answers` (what polls asked for, and what came), and `handles` (what came, and was settled)."""
+"""Frames of requests: `answers` (polls with the messages of their answers), and `handles` (deliveries by handle)."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from aiorocketmq_audit.frames.places import earliest, place, placed, scope
 
 
 def answers(recording: Recording) -> DataFrame:
-    """One row per poll and its answer, by the id of the operation, which is unique in one life of a recorder.
+    """Return one row per poll with its answer, by operation id, which is unique in one run of a recorder.
 
-    Deliveries whose receive nobody recorded, and those of pull consumers, which record no receives, are not there.
+    Not included: deliveries without a recorded receive, among them all deliveries to pull consumers.
     """
     rows = recording.events.where(
         """topic is not null and group is not null and
@@ -28,7 +28,7 @@ def answers(recording: Recording) -> DataFrame:
     )
     where, is_asked = F.col("where"), F.col("is_asked")
     requested, delivered = F.when(is_asked, where), F.when(~is_asked, where)
-    # By topic and group, and of one answer's messages from there by their number.
+    # By topic and group, and within them by sequence number.
     rank = delivered.bitwiseAND(F.lit(~0xFFF)) + F.col("place.seq").bitwiseAND(F.lit(0xFFF))
     by_request = packed.groupBy("request").agg(
         F.max("scope").alias("scope"),
@@ -44,13 +44,13 @@ def answers(recording: Recording) -> DataFrame:
         ),
     )
     answered = placed(by_request, "poll", "least", "most")
-    # A message of the answer that its poll had not asked for.
+    # A message of the answer with another topic or group than the poll.
     stray = F.when(F.col("given_least") != F.col("asked_most"), F.col("least")).otherwise(F.col("most"))
     return answered.withColumn("stray", stray).drop("least", "most")
 
 
 def handles(recording: Recording) -> DataFrame:
-    """One row per receipt handle of an account: how often it was given out, by which requests, for which messages."""
+    """Return one row per observation and receipt handle: its deliveries, their requests and messages."""
     used = recording.events.where(
         """delivery is not null and message_id is not null and
         (kind = 'deliver' or kind in ('ack', 'change', 'forward') and phase = 'ok')"""

@@ -1,4 +1,4 @@
-"""The settings of groups, as the recording's `config` events tell them, and assignments."""
+"""The settings of groups, from the recording's `config` events and assignments."""
 
 from __future__ import annotations
 
@@ -8,19 +8,18 @@ from aiorocketmq_audit.frames.frame import SCOPE
 from aiorocketmq_audit.recording.schema import GRAIN
 
 EARLY_MS = 100
-"""How much early is tolerated where the recording does not say: a server's own rounding
-(live-broker-consumption.md 12)."""
+"""Default tolerance for early redeliveries: a server's own rounding (live-broker-consumption.md 12)."""
 
 LATE_MS = 15_000
-"""How late a redelivery may be while a poll is open: the slowest seen on real servers was 10 s and one sweep."""
+"""How late a redelivery may be while a poll is open: the slowest observed on real servers was 10 s and one sweep."""
 
 
 def settings(events: DataFrame, *, early_ms: int | None = None, skew_us: int = 50_000) -> DataFrame:
-    """One row per run, case and group: what the last `config` events said, with defaults for tolerances, or `early_ms`
-    for all; two recorders' clocks may be apart by twice `skew_us`.
+    """Return one row per run, case and group: the last `config` values, with defaults for tolerances, or `early_ms` for
+    all; two recorders' clocks may differ by twice `skew_us`.
 
-    `ordered` is null when two observers disagree or nobody said it: then nobody can judge the order. The members of a
-    `broadcast` group share nothing.
+    `ordered` is null if observers disagree or it is unknown: then the order is not judged. Each member of a
+    `broadcast` group is delivered all messages.
     """
     declared = events.where("kind in ('config', 'assign') and group is not null")
     latest = {

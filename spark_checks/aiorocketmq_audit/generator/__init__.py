@@ -1,4 +1,4 @@
-"""Generated recordings: honest ones of any size and shape, and ones with faults planted in them."""
+"""Synthetic recordings of any size and shape, without violations or with injected faults."""
 
 from typing import TYPE_CHECKING, Any
 

@@ -1,4 +1,4 @@
-"""Rows under construction: one array of integers per column, NONE where a row has no value."""
+"""Rows under construction: one array of integers per column, NONE for null."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ Ints: TypeAlias = NDArray[np.int64]
 Bools: TypeAlias = NDArray[np.bool_]
 Columns: TypeAlias = dict[str, Ints]
 Cells: TypeAlias = Mapping[str, Ints | int | str]
-"""Columns of some rows; a single number or word stands in all of them."""
+"""Columns of some rows; a scalar applies to all of them."""
 
 NONE = -1
 
@@ -29,7 +29,7 @@ WORDS = {
     "reason": ("retry", "extend"),
     "result": ("success", "failure"),
 }
-"""Texts of columns that are the same in all recordings; rows name them by number."""
+"""Texts of columns that are the same in all recordings; rows refer to them by index."""
 
 FIELDS = tuple(_FIELDS.split())
 """`at` and `invoked` are server times in microseconds, `rank` orders rows of one instant; others are columns."""
@@ -38,18 +38,18 @@ _CODES = {column: {word: code for code, word in enumerate(words)} for column, wo
 
 
 class Draft:
-    """Collects rows of many kinds and makes one table of them."""
+    """Collects rows of many kinds into one table."""
 
     def __init__(self) -> None:
         self._parts: list[tuple[int, Cells]] = []
 
     def add(self, count: int, *parts: Cells, **more: Ints | int | str) -> None:
-        """Add `count` rows; of columns that are named twice the last counts, one that is not named is empty."""
+        """Add `count` rows; the last of duplicate columns applies, missing ones are empty."""
         if count:
             self._parts.append((count, cells(*parts, **more)))
 
     def some(self, which: Bools, *parts: Cells, **more: Ints | int | str) -> None:
-        """Add those rows only that `which` marks."""
+        """Add the rows selected by the mask `which`."""
         every = cells(*parts, **more)
         self.add(
             int(which.sum()),
@@ -60,7 +60,7 @@ class Draft:
         )
 
     def table(self) -> Columns:
-        """All rows so far."""
+        """Return all rows so far."""
         total = sum(count for count, _ in self._parts)
         table = {name: np.full(total, NONE, np.int64) for name in FIELDS}
         start = 0
@@ -73,7 +73,7 @@ class Draft:
 
 
 def cells(*parts: Cells, **more: Ints | int | str) -> dict[str, Ints | int | str]:
-    """Columns put together; of those that are named twice the last counts."""
+    """Return merged columns; the last of duplicate columns applies."""
     together: dict[str, Ints | int | str] = {}
     for part in (*parts, more):
         together |= part
@@ -81,10 +81,10 @@ def cells(*parts: Cells, **more: Ints | int | str) -> dict[str, Ints | int | str
 
 
 def taken(columns: Columns, which: Ints | Bools) -> Columns:
-    """Some of the rows, by place or by a mask."""
+    """Return some of the rows, by index or by a mask."""
     return {name: values[which] for name, values in columns.items()}
 
 
 def joined(parts: Sequence[Columns]) -> Columns:
-    """Tables one after the other."""
+    """Return the concatenation of tables."""
     return {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}

@@ -1,4 +1,4 @@
-"""The command `aiorocketmq audit --generate`: writes a recording, prints what was made, and returns an exit code."""
+"""The command `aiorocketmq audit --generate`: writes a recording, prints its size, and returns an exit code."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Rows to files: sorted by recorder and time, numbered, put into words, and written as a recorder would."""
+"""Writes rows to files: sorted by recorder and time, numbered, converted to texts, in the format of a recorder."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _IDS = {
     "handle": (1, b""),
     "prev_handle": (1, b""),
 }
-"""Columns of hexadecimal numbers: with what added to the salt they are scrambled, and what stands before them."""
+"""Columns of hexadecimal numbers: the offset to the salt that scrambles them, and their prefix."""
 
 _HEX = np.frombuffer(b"".join(b"%02x" % byte for byte in range(256)), np.uint8).reshape(256, 2)
 
@@ -46,19 +46,19 @@ class ObserverFiles:
         self._boots = np.random.default_rng(salt).integers(10**9, 10**13, len(self._series))
         self._waiting: list[Columns] = []
         self._open: tuple[Ints, Ints] = (np.zeros(0, np.int64), np.zeros(0, np.int64))
-        """Operations that were called and not yet answered, sorted by key: key, number of the call's row."""
+        """Operations without an answer so far, sorted by key: key, sequence number of the call."""
         self.rows = 0
         self.latest_us = 0
-        """The last time of any row so far."""
+        """The latest time of any row so far."""
 
     def add(self, rows: Columns) -> int:
-        """Take rows, at the server's time; returns how many."""
+        """Add rows, in server time; return their number."""
         self.latest_us = max(self.latest_us, int(rows["at"].max(initial=0)))
         self._waiting.append(rows)
         return len(rows["at"])
 
     def release(self, before: int | None, strays: int) -> None:
-        """Write what happened before an instant of the server's clock, or all; nothing earlier may be added later."""
+        """Write rows before an instant of the server's clock, or all; no earlier rows may be added later."""
         rows = joined(self._waiting)
         self._waiting = []
         if before is not None:
@@ -69,7 +69,7 @@ class ObserverFiles:
             self._write(taken(rows, np.lexsort((rows["rank"], rows["at"], rows["recorder"]))), strays)
 
     def close(self) -> int:
-        """Complete all files; returns how many there are."""
+        """Complete all files; return their number."""
         for series in self._series:
             series.close()
         return sum(series.files for series in self._series)
@@ -87,7 +87,7 @@ class ObserverFiles:
                 series.write(table.slice(int(start), int(count)))
 
     def _calls(self, rows: Columns, seq: Ints) -> Ints:
-        """The number of the call's row, for each answer."""
+        """Return the sequence number of the call for each answer."""
         key = (rows["recorder"] << 48) | rows["op_id"]
         called = rows["phase"] == _INVOKE
         answered = (rows["phase"] > _INVOKE) & (rows["op_id"] != NONE)
@@ -111,7 +111,7 @@ class ObserverFiles:
         maps: dict[str, Sequence[dict[str, str] | dict[str, int]]] = {"cfg": self._names.cfg, "clk": samples}
         maps["fault"] = [{"kind": "restart", "target": "broker-0"}]
         looked_up = words | {name: [list(each.items()) for each in values] for name, values in maps.items()}
-        # Clients that lived for one message are numbered from the other end, as their number was not known.
+        # Clients that lived for one message are numbered from the end, since the total was unknown.
         client, last = rows["client_id"], len(words["client_id"])
         wall = rows["at"] + self._skew[recorder]
         is_client = self._constant["observer"] == "client"
@@ -143,7 +143,7 @@ class ObserverFiles:
 
 
 class _Series:
-    """The files of one recorder: a new one after so many rows, each named `.open` until it is complete."""
+    """The files of one recorder: a new one after a number of rows, each with the suffix `.open` until complete."""
 
     def __init__(self, folder: Path, recorder: str, rows_per_file: int) -> None:
         self._folder = folder
@@ -192,7 +192,7 @@ class _Series:
 
 
 def _hex(values: Ints, scramble: int | None, prefix: bytes, *, salt: int) -> pa.Array:
-    """Numbers as texts of 16 hexadecimal digits behind a prefix, null where there is NONE."""
+    """Return numbers as a prefix and 16 hexadecimal digits, null for NONE."""
     numbers = values.astype(np.uint64) if scramble is None else _scrambled(values, salt + scramble)
     prefix = prefix % (salt & 0xFFFFFF) if b"%" in prefix else prefix
     digits = _HEX[numbers.byteswap().view(np.uint8)].reshape(len(values), 16)
@@ -206,7 +206,7 @@ def _hex(values: Ints, scramble: int | None, prefix: bytes, *, salt: int) -> pa.
 
 
 def _scrambled(numbers: Ints, salt: int) -> NDArray[np.uint64]:
-    """Numbers that look random and are different for different ones (splitmix64): handles and digests."""
+    """Return distinct pseudo-random numbers for distinct numbers (splitmix64), for handles and digests."""
     mixed = numbers.astype(np.uint64) + np.uint64((salt * 0x9E3779B97F4A7C15) % 2**64)
     mixed = (mixed ^ (mixed >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
     mixed = (mixed ^ (mixed >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)

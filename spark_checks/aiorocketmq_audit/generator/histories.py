@@ -1,7 +1,7 @@
-"""The history of a message in a group: its attempts, how each ends, and when the next one begins.
+"""Histories of messages in a group: the attempts of each, how they end, and when the next one begins.
 
-Times are counted in ticks from the first delivery. All histories of a group are drawn at once, attempt by attempt:
-each round holds those that came again.
+Times are in ticks from the first delivery. All histories of a group are drawn at once, attempt by attempt: each round
+contains the messages that are redelivered.
 """
 
 from __future__ import annotations
@@ -14,12 +14,12 @@ from aiorocketmq_audit.generator.columns import Bools, Ints
 from aiorocketmq_audit.generator.shape import Shape
 
 TICK_US = 10_000
-"""Deliveries happen at whole ticks, and what settles a message happens between them."""
+"""Deliveries are at whole ticks, settlements between them."""
 
 ACK, EXTENDED, ACK_LOST, ACK_IN_VAIN, NACK, EXPIRED, SLOW, UNSEEN, CRASHED, FORGOTTEN, FORWARDED, BURIED = (
     range(12)
 )
-"""How an attempt ends. ACK_LOST took effect, ACK_IN_VAIN did not; UNSEEN never reached its consumer; FORGOTTEN was
+"""Outcomes of an attempt. ACK_LOST took effect, ACK_IN_VAIN did not; UNSEEN never reached its consumer; FORGOTTEN was
 acknowledged just before a restart; FORWARDED and BURIED are last attempts, in ordered and normal groups."""
 
 COMES_AGAIN = (ACK_IN_VAIN, NACK, EXPIRED, SLOW, UNSEEN, CRASHED, FORGOTTEN)
@@ -37,9 +37,9 @@ class Histories:
     """Ticks from delivery to settlement."""
     outcome: Ints
     wait: Ints
-    """Milliseconds asked for by a NACK (or before being BURIED), else -1."""
+    """Milliseconds requested by a NACK (or before being BURIED), else -1."""
     length: Ints
-    """Per history: ticks from its first delivery until it is over."""
+    """Per history: ticks from its first delivery to its end."""
 
 
 def histories(
@@ -51,9 +51,9 @@ def histories(
     crashes: Ints,
     restarts: Ints,
 ) -> Histories:
-    """Draw a history for each entry of `dead`, which says whether it fails always.
+    """Draw a history for each entry of `dead`, which is true for messages that fail always.
 
-    `crashes` and `restarts` are the histories whose first delivery ends so.
+    `crashes` and `restarts` are the histories with a first delivery that ends in this way.
     """
     hold = shape.hold_ms * 1000 // TICK_US
     steps = np.array(shape.steps_ms[:1] if ordered else shape.steps_ms, np.int64)
@@ -108,9 +108,9 @@ def _outcomes(chance: np.random.Generator, shape: Shape, dead: Bools, number: in
 
 
 def one_after_the_other(ready: Ints, length: Ints, lane: Ints, busy: Ints) -> Ints:
-    """When each history begins if those of one lane wait for each other, in the order given; updates `busy` by lane.
+    """Return the begin of each history if those of one lane run one by one, in this order; updates `busy` by lane.
 
-    The begin is the running maximum of what a history waits for: itself being ready, or the end of the one before it.
+    The begin is a running maximum of the time at which the history is ready, and of the end of the one before it.
     """
     order = np.argsort(lane, kind="stable")
     lane_of, wants, takes = lane[order], ready[order], length[order]

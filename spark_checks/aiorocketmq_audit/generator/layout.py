@@ -1,4 +1,4 @@
-"""The columns of a recording, as generated files have them: version 1 of docs/reference/recording.md."""
+"""The columns of generated recordings: version 1 of docs/reference/recording.md."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _TYPES: dict[str, pa.DataType] = {
     "fault": pa.map_(pa.string(), pa.string()),
     "clk": pa.map_(pa.string(), pa.int64()),
 }
-"""All others are texts."""
+"""Columns that are not texts."""
 
 _NAMES = """run_id case_id observer recorder seq boot kind phase op_id t_wall_us t_mono_ns t_real_us invoked_us
     invoked_seq client_id epoch role group topic lite_topic broker queue offset message_id message_group tag priority

@@ -1,4 +1,4 @@
-"""The texts of a generated recording, which its rows name by number while they are made."""
+"""The texts of a generated recording, which rows under construction refer to by index."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ class Names:
         self.consumers = len(self.groups) * shape.consumers
         own = {"version": str(VERSION), "writer": "aiorocketmq_audit generator", "clock": "real"}
         self.cfg = [*(self.settings(group) for group in range(len(self.groups))), own]
-        """Settings of each group, and the recorder's own."""
+        """Settings of each group, and of the recorder itself."""
 
     @property
     def recorders(self) -> list[str]:
-        """One for each process: the brokers' own, or one for each client."""
+        """Return the recorders, one for each process: the broker's, or one for each client."""
         return (
             [f"broker-{self.run}"]
             if self._is_broker
@@ -34,7 +34,7 @@ class Names:
         )
 
     def words(self, strays: int) -> dict[str, Sequence[str]]:
-        """All texts, by column; `strays` clients lived for one message."""
+        """Return all texts by column; `strays` clients lived for one message."""
         return WORDS | {
             "recorder": self.recorders,
             "client_id": self._clients(strays),
@@ -49,11 +49,11 @@ class Names:
         }
 
     def filter_of(self, group: int) -> int:
-        """The number of a group's filter."""
+        """Return the index of a group's filter."""
         return 1 if group == PICKY and group < self.shape.groups else 0
 
     def settings(self, group: int) -> dict[str, str]:
-        """What a `config` row declares of a group."""
+        """Return the settings in a group's `config` row."""
         shape, ordered = self.shape, group >= self.shape.groups
         steps: Sequence[int] = shape.steps_ms[:1] if ordered else shape.steps_ms
         cfg = {"ordered": "true" if ordered else "false", "max_attempts": str(shape.max_attempts)}

@@ -1,7 +1,7 @@
-"""What the broker and the clients record of a block: rows of each observer, at the server's time.
+"""Rows that the broker and the clients record of a block, in server time.
 
-The broker knows each instant. A client knows when it called and when it was answered, and a delivery whose answer
-was lost is known to the broker alone.
+The broker records each instant. A client records its call and the answer; only the broker records a delivery if the
+answer was lost.
 """
 
 from __future__ import annotations
@@ -29,19 +29,19 @@ from aiorocketmq_audit.generator.shape import Shape
 from aiorocketmq_audit.generator.world import NOT_STORED, REFUSED, STORED, UNCONFIRMED, Block
 
 GIVE_UP_US = 3_000_000
-"""A call without an answer is given up after this time."""
+"""A call without an answer times out after this time."""
 
 _OK, _EXPIRED_HANDLE, _REFUSED = 20000, 40011, 42900
 _LATE_US = 500_000
 _OPS = 16
-"""Numbers of operations that each delivery, send and answer has to itself."""
+"""Operation numbers reserved for each delivery, send and answer."""
 
 _LARGEST = 1 << 14
-"""More messages than an answer has."""
+"""An upper bound of the messages in an answer."""
 
 
 class Settled:
-    """When each attempt was settled, and by which calls; the same for all observers."""
+    """Settlements of attempts: times and calls, the same for all observers."""
 
     def __init__(self, block: Block, shape: Shape, chance: np.random.Generator) -> None:
         attempts = block.attempts
@@ -58,7 +58,7 @@ class Settled:
 
 
 def broker(block: Block, settled: Settled, names: Names) -> Columns:
-    """What the broker records."""
+    """Return the rows that the broker records."""
     draft, answers = Draft(), block.answers
     messages, sent = block.messages, block.messages["sent"]
     store = np.where(messages["due"] == NONE, messages["store"], NONE)
@@ -96,7 +96,7 @@ def _settled_by_broker(draft: Draft, block: Block, settled: Settled) -> None:
 
 
 def _struck(draft: Draft, block: Block, settled: Settled, recorder: Ints | int) -> None:
-    """Crashes of consumers and restarts of the server: every observer knows of them."""
+    """Add crashes of consumers and restarts of the server, which every observer records."""
     outcome, about = block.attempts["outcome"], _of(block)
     who: Cells = {"recorder": recorder, "client_id": about["client_id"], "group": about["group"]}
     draft.some(outcome == CRASHED, who, kind="client.crash", at=settled.begin + 300_000)
@@ -104,7 +104,7 @@ def _struck(draft: Draft, block: Block, settled: Settled, recorder: Ints | int) 
 
 
 def clients(block: Block, settled: Settled, names: Names, chance: np.random.Generator) -> Columns:
-    """What all clients record, each by its own recorder."""
+    """Return the rows that all clients record, each with its own recorder."""
     draft, attempts, answers = Draft(), block.attempts, block.answers
     _sends(draft, block, names, chance)
     _receives(draft, block, chance)
@@ -135,7 +135,7 @@ def _sends(draft: Draft, block: Block, names: Names, chance: np.random.Generator
     sent = cells(_sent(messages, names), recorder=recorder, op_id=messages["message"] * _OPS, attempt=1)
     unplaced = cells(sent, broker=NONE, queue=NONE, offset=NONE)
     draft.add(count, unplaced, phase="invoke", at=call)
-    # A receipt tells the offset, and not the queue that it is in.
+    # A receipt contains the offset, but not its queue.
     received = cells(unplaced, offset=sent["offset"])
     draft.some(outcome == STORED, received, phase="ok", at=answer, invoked=call, code=_OK)
     draft.some(outcome == REFUSED, unplaced, phase="fail", at=answer, invoked=call, code=_REFUSED)
@@ -183,14 +183,14 @@ def _settled_by_clients(draft: Draft, block: Block, settled: Settled, about: Cel
 
 def _sent(messages: Columns, names: Names) -> dict[str, Ints | int | str]:
     is_due = messages["due"] != NONE
-    # The receipt of a delayed message does not tell where it will end.
+    # The receipt of a delayed message does not contain its final offset.
     placed: Cells = {name: np.where(is_due, NONE, messages[name]) for name in ("broker", "queue", "offset")}
     client = names.consumers + messages["producer"]
     return cells(_content(messages), placed, kind="send", client_id=client, role="producer")
 
 
 def _content(messages: Columns) -> dict[str, Ints | int | str]:
-    """What a send and a delivery both record of a message."""
+    """Return the columns of a message that sends and deliveries share."""
     content: Cells = {name: messages[name] for name in ("topic", "message_group", "tag", "producer")}
     number = messages["message"]
     return cells(
@@ -199,7 +199,7 @@ def _content(messages: Columns) -> dict[str, Ints | int | str]:
 
 
 def _of(block: Block) -> dict[str, Ints | int | str]:
-    """Which message an attempt is about, and whose it was."""
+    """Return the columns of an attempt's message and client."""
     messages, attempts = block.messages, block.attempts
     of = attempts["message"]
     names = ("topic", "broker", "queue", "offset", "message_group", "tag")
@@ -232,7 +232,7 @@ def _delivered(block: Block, names: Names) -> dict[str, Ints | int | str]:
         attempt=attempts["attempt"],
         batch=answer * _OPS,
         batch_pos=attempts["position"],
-        # Messages of one answer side by side, in their order, before the answer's own row.
+        # Messages of one answer are adjacent, in their order, before the row of the answer.
         rank=answer * _LARGEST + attempts["position"],
         invisible_ms=names.shape.hold_ms,
         auto_renew=0,
@@ -244,10 +244,10 @@ def _delivered(block: Block, names: Names) -> dict[str, Ints | int | str]:
 
 
 def _new_handle(block: Block) -> Ints:
-    """The handle that a change gave: another number than any delivery has."""
+    """Return the handle issued by a change: a different number than that of any delivery."""
     return block.attempts["delivery"] + (1 << 50)
 
 
 def _client(client: Ints, stray: Ints) -> Ints:
-    """Clients by number; those that lived for one message are counted from the other end."""
+    """Return clients by index; those that lived for one message are counted from the end."""
     return np.where(stray == NONE, client, NONE - 1 - stray)

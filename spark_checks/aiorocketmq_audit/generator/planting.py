@@ -1,4 +1,4 @@
-"""Planting faults: scenes are played within a recording's time, and written beside it as recorders of their own."""
+"""Injects faults: scenes are played within a recording's time, and written as additional recorders."""
 
 from __future__ import annotations
 
@@ -20,17 +20,17 @@ from aiorocketmq_audit.generator.plants.scene import Row
 from aiorocketmq_audit.generator.shape import Shape
 
 LIST = "_planted.json"
-"""What was planted, beside the recording; audits skip names that begin so."""
+"""The list of injected faults, in the folder of the recording; audits ignore names with a leading underscore."""
 
 _SECOND = 1_000_000
 
 
 def chosen(texts: Sequence[str]) -> dict[str, int]:
-    """How often each kind is planted, from `KIND[:COUNT]` texts.
+    """Return how often each kind is injected, from `KIND[:COUNT]` texts.
 
-    A kind may be the first part of names, or `all`: these leave out kinds that would exempt others (`Kind.alone`).
+    A kind may be the first part of names, or `all`: these exclude kinds that would exempt others (`Kind.alone`).
 
-    Raises WrongUse for a kind that does not exist, or a count that is none.
+    Raises WrongUse for an unknown kind, or an invalid count.
     """
     counts: dict[str, int] = {}
     for text in texts:
@@ -41,7 +41,7 @@ def chosen(texts: Sequence[str]) -> dict[str, int]:
         if not matches:
             families = ", ".join(dict.fromkeys(kind_name.partition(".")[0] for kind_name in KINDS))
             near = ", ".join(get_close_matches(name, KINDS)) or f"one of {families}"
-            raise WrongUse(f"nothing of the kind {name!r} can be planted: use all, or {near}.")
+            raise WrongUse(f"there is no kind of fault {name!r}: use all, or {near}.")
         if colon and not (number.isdecimal() and int(number) > 0):
             raise WrongUse(f"--plant {text} has no count: use KIND:COUNT, for example {matches[0]}:3.")
         for match in matches:
@@ -50,7 +50,7 @@ def chosen(texts: Sequence[str]) -> dict[str, int]:
 
 
 def demand_scenes(shape: Shape) -> None:
-    """Raise WrongUse for a shape without the groups or the observers that scenes need."""
+    """Raise WrongUse for a shape without the groups or observers that scenes require."""
     if shape.groups < 2 or not shape.ordered_groups or set(shape.observers) != {"broker", "client"}:
         raise WrongUse(
             "--plant needs a shape with groups=2 or more, ordered_groups=1 or more, and both observers."
@@ -60,7 +60,7 @@ def demand_scenes(shape: Shape) -> None:
 def plant(
     folder: Path, kinds: Mapping[str, int], shape: Shape, run: str, span_us: tuple[int, int], seed: int
 ) -> tuple[tuple[Planted, ...], int]:
-    """Write scenes of `kinds` that begin within `span_us`, and the list of what must be found; with how many rows."""
+    """Write scenes of `kinds` that begin within `span_us`; return and list the expected findings, and count rows."""
     chance = np.random.default_rng([seed, 1])
     planted: list[Planted] = []
     rows: dict[str, list[Row]] = {"broker": [], "client": []}
@@ -79,7 +79,7 @@ def plant(
 
 
 def numbered(events: Sequence[Row], constant: Row, span_us: tuple[int, int]) -> list[Row]:
-    """What one recorder wrote of these events: whole rows in the order of time, between its start and its end."""
+    """Return the rows of one recorder for these events: complete, in the order of time, between start and end."""
     order = sorted(events, key=itemgetter("t_wall_us"))
     times = [row["t_wall_us"] for row in order]
     begin: Row = {"kind": "recorder.start", "t_wall_us": min([span_us[0], *times])}
@@ -88,7 +88,7 @@ def numbered(events: Sequence[Row], constant: Row, span_us: tuple[int, int]) -> 
     calls = {row["op_id"]: seq for seq, row in enumerate(rows) if row.get("phase") == "invoke"}
 
     def whole(seq: int, row: Row) -> Row:
-        # A delivery was called for by its poll.
+        # The call of a delivery is that of its poll.
         name = row.get("batch" if row["kind"] == "deliver" else "op_id")
         call = calls.get(name) if row.get("phase") != "invoke" else None
         own = {"seq": seq, "t_mono_ns": row["t_wall_us"] * 1000, "invoked_seq": call}
@@ -98,7 +98,7 @@ def numbered(events: Sequence[Row], constant: Row, span_us: tuple[int, int]) -> 
 
 
 def _write(folder: Path, run: str, observer: str, events: list[Row], span_us: tuple[int, int]) -> int:
-    """One recorder of the observer, which saw all scenes."""
+    """Write one recorder of the observer, which recorded all scenes."""
     name = f"planted-{observer}-{run}"
     constant: Row = {"run_id": run, "case_id": "", "recorder": name, "boot": "planted", "observer": observer}
     rows = numbered(events, constant, span_us)

@@ -1,4 +1,4 @@
-"""Generating a recording, block by block: messages, what all observers record of them, files."""
+"""Generates a recording, block by block: messages, rows of all observers, files."""
 
 from __future__ import annotations
 
@@ -19,20 +19,20 @@ from aiorocketmq_audit.generator.shape import Shape
 from aiorocketmq_audit.generator.world import LEAD_US, SHIPMENTS, START_US, TOPICS, Block, World, next_block
 
 ROWS_PER_BLOCK = 150_000
-"""Rows that are made at a time: what bounds the memory."""
+"""Rows generated at a time, which bounds the memory."""
 
 _SECOND = 1_000_000
 
 
 @dataclass(frozen=True, slots=True)
 class Generated:
-    """What was written."""
+    """Figures of a written recording."""
 
     events: int
     files: int
     messages: int
     planted: tuple[Planted, ...] = ()
-    """What the audit must find, and nothing else."""
+    """The findings that an audit must report, and no others."""
 
 
 def generate(
@@ -45,9 +45,9 @@ def generate(
 ) -> Generated:
     """Write a recording of about `events` rows (never fewer) into `folder`, which must be empty or new.
 
-    The same seed and shape make the same recording. `plants` names faults to plant into it, and how many of each.
+    The same seed and shape generate the same recording. `plants` are faults to inject, and how many of each.
 
-    Raises WrongUse for a folder that holds something, OSError when the disk refuses.
+    Raises WrongUse for a folder that is not empty, OSError for failed writes.
     """
     if events < 1 or seed < 0:
         raise WrongUse("--events must be at least 1, and --seed at least 0.")
@@ -103,7 +103,7 @@ class _Generating:
 
     @property
     def span_us(self) -> tuple[int, int]:
-        """The time in which scenes may begin: a restart would exempt what they break."""
+        """The interval in which scenes may begin, without a restart, which would exempt their findings."""
         return self._world.calm_us, max(self._world.now_us, self._world.calm_us + 60 * _SECOND)
 
     def _skew(self, who: str, names: Names) -> Ints:
@@ -120,7 +120,7 @@ class _Generating:
             files.release(before, self._world.strays)
 
     def _recorders(self, draft: Draft, who: str, **cells: int | str) -> None:
-        """A row of each recorder."""
+        """Add one row of each recorder."""
         recorders = np.arange(len(self._names[who].recorders))
         draft.add(len(recorders), recorder=recorders, **cells)
 
@@ -163,7 +163,7 @@ class _Generating:
         return Generated(rows, count, self._world.messages)
 
     def _drained(self, draft: Draft, at: int) -> None:
-        """Every group has got and settled all that there was of its topics."""
+        """Add drains: every group was delivered and has settled all messages of its topics."""
         for group in range(self._world.all_groups):
             topics = np.array([SHIPMENTS]) if group >= self._shape.groups else np.arange(len(TOPICS))
             draft.add(len(topics), recorder=0, kind="drain.ok", group=group, topic=topics, at=at)

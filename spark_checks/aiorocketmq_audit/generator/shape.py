@@ -1,4 +1,4 @@
-"""What a generated recording looks like: how many of what, how often things go wrong, and how far clocks are apart."""
+"""The shape of a generated recording: numbers of groups and clients, failure rates, and clock skew."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ class Shape:
     """The size and character of a recording; shares lie between 0 and 1, times are in milliseconds."""
 
     groups: int = 2
-    """Normal consumer groups; each gets every message, the second one those of two tags of three."""
+    """Normal consumer groups; each is delivered every message, the second one those of two tags of three."""
     ordered_groups: int = 2
-    """Ordered consumer groups; each gets the messages that have a message group."""
+    """Ordered consumer groups; each is delivered the messages that have a message group."""
     consumers: int = 2
     """Consumers of each group, each with a recorder of its own."""
     producers: int = 1
@@ -31,7 +31,7 @@ class Shape:
     brokers: int = 1
     message_groups: int = 100
     hot: float = 0.0
-    """Share of all messages that belong to one and the same message group; at most `ordered_share`."""
+    """Share of all messages that belong to one message group; at most `ordered_share`."""
     ordered_share: float = 0.5
     """Share of the messages that have a message group."""
     delayed: float = 0.1
@@ -39,25 +39,25 @@ class Shape:
     retries: float = 0.02
     """Share of deliveries that end with a failed handler, so that the message is retried."""
     expiries: float = 0.002
-    """Share of deliveries whose lease expires without an answer."""
+    """Share of deliveries with a lease that expires."""
     slow: float = 0.001
-    """Share of deliveries that are acknowledged too late, and in vain."""
+    """Share of deliveries that are acknowledged after the lease expired, without effect."""
     extended: float = 0.005
-    """Share of deliveries whose lease is extended before they are acknowledged."""
+    """Share of deliveries with a lease that is extended before the ack."""
     lost: float = 0.002
-    """Share of sends, receives and acks whose answer is lost."""
+    """Share of sends, receives and acks with a lost answer."""
     refused: float = 0.001
-    """Share of sends that the server refuses."""
+    """Share of sends that the server rejects."""
     dead: float = 0.0005
     """Share of messages that fail in every attempt and become dead letters."""
     crashes: int = 2
     """Consumers that crash while they lease a message."""
     restarts: int = 1
-    """Restarts of the server that forget an ack of the last moments."""
+    """Restarts of the server that lose an ack."""
     skew_ms: int = 20
-    """How far each client's clock is from the server's, at most, to either side."""
+    """Greatest difference of a client's clock from the server's, in either direction."""
     observers: Sequence[str] = OBSERVERS
-    """Whose recorders are written: `broker`, `client`, or both."""
+    """Observers that are written: `broker`, `client`, or both."""
     hold_ms: int = 30_000
     """Length of a lease."""
     steps_ms: Sequence[int] = (1_000, 5_000, 10_000, 30_000)
@@ -85,7 +85,7 @@ class Shape:
 
     @classmethod
     def parse(cls, settings: Sequence[str]) -> Shape:
-        """From `NAME=VALUE` texts, lists joined by `+`. Raises WrongUse for an unknown name or a wrong value."""
+        """Return the shape of `NAME=VALUE` texts, lists joined by `+`; WrongUse for unknown names and wrong values."""
         values: dict[str, object] = {}
         names = [field.name for field in fields(cls)]
         for setting in settings:

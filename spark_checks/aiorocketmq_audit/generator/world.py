@@ -1,4 +1,4 @@
-"""The generated world: messages stored one after the other, and how each group gets them."""
+"""The simulated broker: messages stored one after the other, and their deliveries to each group."""
 
 from __future__ import annotations
 
@@ -22,16 +22,16 @@ START_US = 1_770_000_000_000_000
 """The server's time at which every generated recording begins."""
 
 LEAD_US = 40_000_000
-"""A message may be sent this long before it is stored where its group can read it (delays)."""
+"""The longest time between the send of a message and its storage in a readable queue (delays)."""
 
 ORDERS, SHIPMENTS, REMINDERS = range(3)
 TOPICS = ("orders", "shipments", "reminders")
 TAGS = ("red", "green", "blue")
 PICKY, PICKED = 1, ("red", "green")
-"""The group that filters, by number, and the tags that it asks for."""
+"""The index of the group with a filter, and its tags."""
 
 STORED, UNCONFIRMED, NOT_STORED, REFUSED = range(4)
-"""How a send ended: UNCONFIRMED and NOT_STORED are those whose answer was lost."""
+"""Outcomes of a send; UNCONFIRMED and NOT_STORED have lost answers."""
 
 _LARGEST_RATE = 2_000.0
 _MOST_BUSY = 0.6
@@ -39,7 +39,7 @@ _MOST_BUSY = 0.6
 
 @dataclass(slots=True)
 class World:
-    """Everything that goes on from one block of messages to the next."""
+    """State that is carried from one block of messages to the next."""
 
     shape: Shape
     chance: np.random.Generator
@@ -48,17 +48,17 @@ class World:
     deliveries: int = 0
     answers: int = 0
     strays: int = 0
-    """Clients that lived for one message, because they crashed."""
+    """Clients that crashed on their first message."""
     crashes: int = 0
     restarts: int = 0
-    """How many of those are still to come."""
+    """Number of remaining restarts."""
     calm_us: int = START_US
-    """From here on no restart excuses anything any more."""
+    """From here on no restart exempts findings."""
     offsets: Ints = field(init=False)
     busy: Ints = field(init=False)
-    """By ordered group and message group: when the last message is over, in ticks."""
+    """By ordered group and message group: the end of the last message, in ticks."""
     rate: float = field(init=False)
-    """Messages per second: as many as the ordered groups can follow."""
+    """Messages per second: as many as the ordered groups can process."""
 
     def __post_init__(self) -> None:
         shape = self.shape
@@ -76,7 +76,7 @@ class World:
 
     @property
     def all_groups(self) -> int:
-        """How many groups there are, normal ones first."""
+        """Number of groups; normal ones have the lower indices."""
         return self.shape.groups + self.shape.ordered_groups
 
 
@@ -90,7 +90,7 @@ class Block:
 
 
 def next_block(world: World, count: int) -> Block:
-    """Store `count` messages and hand them out; the world's clock moves on by as long as that took."""
+    """Store and deliver `count` messages; advances the simulated clock."""
     messages = _messages(world, count)
     parts = [_attempts(world, messages, group) for group in range(world.all_groups)]
     attempts = {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
@@ -139,7 +139,7 @@ def _messages(world: World, count: int) -> Columns:
 
 
 def _offsets(world: World, place: Ints, is_stored: Bools) -> Ints:
-    """Number the stored messages of each queue in their order."""
+    """Return the offsets of stored messages, increasing in each queue."""
     offset = np.full(len(place), NONE, np.int64)
     which = np.flatnonzero(is_stored)
     which = which[np.argsort(place[which], kind="stable")]
@@ -176,13 +176,13 @@ def _attempts(world: World, messages: Columns, group: int) -> Columns:
 
 
 def _some(world: World, what: str, mine: Ints) -> Ints:
-    """At most one crash or restart for each group and block, so that they are spread over the recording."""
+    """Draw at most one crash or restart for each group and block, which spreads them over the recording."""
     left = getattr(world, what)
     if not left or not len(mine):
         return np.zeros(0, np.int64)
     setattr(world, what, left - 1)
     half = len(mine) // 2
-    # One of the first half crashes, one of the second is forgotten: never the same.
+    # Crashes are drawn from the first half, lost acks from the second: never the same message.
     return (
         world.chance.integers(0, half + 1, 1)
         if what == "crashes"
@@ -195,7 +195,7 @@ def _placed(world: World, drawn: Histories, mine: Ints, ready: Ints, lanes: Ints
     message = mine[drawn.history]
     consumer = chance.integers(0, shape.consumers, len(message))
     if group >= shape.groups:
-        # Consumers keep their message groups most of the time.
+        # Message groups mostly stay with one consumer.
         stays = chance.random(len(message)) < 0.9
         consumer = np.where(stays, lanes[message] % shape.consumers, consumer)
     client = group * shape.consumers + consumer
@@ -220,7 +220,7 @@ def _placed(world: World, drawn: Histories, mine: Ints, ready: Ints, lanes: Ints
 
 
 def _answers(world: World, messages: Columns, attempts: Columns) -> Columns:
-    """Put deliveries of one client, topic and tick into one answer, and say when its poll was called."""
+    """Combine deliveries of one client, topic and tick into one answer, and draw the time of its poll."""
     topic = messages["topic"][attempts["message"]]
     asker = (
         np.where(attempts["stray"] == NONE, attempts["client"], 4096 + attempts["stray"]) * len(TOPICS)
@@ -238,7 +238,7 @@ def _answers(world: World, messages: Columns, attempts: Columns) -> Columns:
     attempts["position"] = position
     count = len(unique)
     at = attempts["tick"][first] * TICK_US
-    # A consumer asks again as soon as it was answered, and an empty answer comes after 15 seconds at the latest.
+    # A consumer polls again as soon as it was answered; an empty answer arrives after 15 seconds at the latest.
     polled_at = at - world.chance.integers(2_000, 400_000, count)
     same = np.r_[False, (unique[1:] >> 40) == (unique[:-1] >> 40)] & (unique >= 0)
     before = np.r_[0, at[:-1]] + 2_000

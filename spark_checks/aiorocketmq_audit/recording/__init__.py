@@ -1,1 +1,1 @@
-"""Everything before the judging: find, validate and read a recording, and tell whether it is whole."""
+"""Everything before the rules: locates, validates and reads a recording, and checks whether it is complete."""

@@ -1,9 +1,9 @@
-"""Recorders' clocks beside the server's (INV-CLOCK), by counts that the gates make.
+"""Bounds of recorders' clocks relative to the server's (INV-CLOCK), from aggregates of the gates.
 
-An instant t of a recorder lies between t + least and t + most in server time. Each row that names an instant of the
-server bounds that: a delivery was answered, and a plain message stored, between call and answer; a `clock.sample`
-says it; a broker records by its own clock. One clock is assumed for all servers, and no drift: bounds that exclude each
-other are taken from the lesser to the greater.
+A time t of a recorder lies between t + least and t + most in server time. Each row with a server timestamp bounds that:
+a delivery was answered, and a plain message stored, between call and answer; a `clock.sample` states it; a broker
+records by its own clock. One clock is assumed for all servers, without drift: if bounds contradict each other, the
+interval between them is taken.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from pyspark.sql import Row
 
 STEP_US = 50_000
-"""A wall clock that leaves the monotonic one by more than this was stepped; slewing stays below."""
+"""A wall clock that deviates from the monotonic one by more than this was stepped; slewing stays below."""
 
 _BESIDE = "try_subtract(t_wall_us, t_mono_ns div 1000)"
 _SERVER = """case when kind = 'deliver' then server_deliver_us
@@ -26,15 +26,15 @@ COUNTED = {
     "beside_most": f"max({_BESIDE})",
     "clock_least": f"""max(if(kind = 'clock.sample', try_subtract(clk['offset_us'], clk['error_us']),
         coalesce(try_subtract({_SERVER}, t_wall_us), {_AT_BROKER})))""",
-    # A server's own time is cut off to milliseconds.
+    # Servers truncate their timestamps to milliseconds.
     "clock_most": f"""min(if(kind = 'clock.sample', try_add(clk['offset_us'], clk['error_us']),
         coalesce(try_subtract(try_add({_SERVER}, 999), invoked_us), {_AT_BROKER})))""",
 }
-"""What the gates count for clocks, in Spark SQL."""
+"""Aggregates of the gates for clocks, in Spark SQL."""
 
 
 def bounds(own: Sequence[Row]) -> tuple[int, int] | None:
-    """Least and greatest (server clock - recorder clock) in µs by the counts of one recorder; None if unknown."""
+    """Return the least and greatest (server clock - recorder clock) in µs for one recorder; None if unknown."""
     least, most = _limits(own)
     if least is None or most is None or max(_steps_us(own)) > STEP_US:
         return None
@@ -42,7 +42,7 @@ def bounds(own: Sequence[Row]) -> tuple[int, int] | None:
 
 
 def disagreements(name: str, own: Sequence[Row], skew_us: int) -> list[str]:
-    """Sentences on the clock of the recorder `name`: stepped, or more than `skew_us` from the server's."""
+    """Return what is wrong with the clock of recorder `name`: stepped, or more than `skew_us` off the server's."""
     wrong = [
         f"the wall clock of recorder {name} was stepped by {step / 1e6:.3f} s."
         for step in _steps_us(own)
@@ -64,7 +64,7 @@ def _limits(own: Sequence[Row]) -> tuple[int | None, int | None]:
 
 
 def _steps_us(own: Sequence[Row]) -> list[int]:
-    """By boot: how far the wall clock went from the monotonic one."""
+    """Return by boot how far the wall clock deviated from the monotonic one."""
     boots = defaultdict[str, list[Row]](list)
     for row in own:
         boots[row.boot].append(row)

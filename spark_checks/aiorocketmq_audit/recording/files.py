@@ -1,4 +1,4 @@
-"""Which files a recording consists of, and which of them a dying recorder left unfinished."""
+"""Locates the files of a recording, and those that a crashed recorder left unfinished."""
 
 from __future__ import annotations
 
@@ -14,32 +14,32 @@ MAGIC = b"PAR1"
 """First and last four bytes of every finished Parquet file."""
 
 EMPTY = 16 << 10
-"""Bytes of a file with a handful of rows: its footer describes all columns, whatever they hold."""
+"""Bytes of a file with a few rows: its footer describes all columns."""
 
 
 @dataclass(frozen=True, slots=True)
 class RecordingFiles:
-    """What to read, and what is known to be missing."""
+    """The files to read, and the unreadable ones."""
 
     readable: tuple[str, ...]
-    """Paths for Spark: files, or whatever was given where this machine cannot look (`s3a://…`)."""
+    """Paths for Spark: local files, and remote paths as they were given (`s3a://…`)."""
     unfinished: tuple[str, ...]
-    """Files that were still open, or have no footer: what they held is lost."""
+    """Files that were still open, or have no footer: their rows are lost."""
     size: int
-    """Bytes of the readable local files, beyond EMPTY for each; 0 when they are elsewhere."""
+    """Bytes of the readable local files, beyond EMPTY for each; 0 if all are remote."""
     lacking: tuple[str, ...] = ()
-    """Essential columns that some local file lacks."""
+    """Essential columns that are missing in some local file."""
 
     @property
     def is_local(self) -> bool:
-        """All that is readable are files of this machine."""
+        """Whether all readable files are local."""
         return not any("://" in path for path in self.readable)
 
 
 def find(paths: tuple[str, ...]) -> RecordingFiles:
-    """Look below `paths` for Parquet files, and validate the columns of local ones by their footers.
+    """Search `paths` for Parquet files, and validate the columns of local ones by their footers.
 
-    Raises WrongUse for a path that does not exist, NotARecording for what cannot be read or is not a recording.
+    Raises WrongUse for an unknown path, and NotARecording for files that cannot be read or are not a recording.
     """
     readable: list[str] = []
     unfinished: list[str] = []
@@ -63,17 +63,17 @@ def find(paths: tuple[str, ...]) -> RecordingFiles:
 
 
 def _below(path: Path) -> list[Path]:
-    """All Parquet files below, through links too, each folder once."""
+    """Return all Parquet files below, following links, each folder once."""
     if os.path.isfile(path):
         return [path]
     if not os.path.isdir(path):
         raise WrongUse(f"{path} does not exist, or is hidden: give the folder or file of a recording.")
     files: list[Path] = []
     folders = set[str]()
-    # Folders that cannot be read would be left out without a word.
+    # By default, unreadable folders would be skipped silently.
     for folder, below, names in os.walk(path, onerror=_refuse, followlinks=True):
         folders.add(os.path.realpath(folder))
-        # Spark hides these names as well; a report's own violations must not be taken for a recording.
+        # Spark ignores these names as well; an audit's own violations must not be read as a recording.
         below[:] = [
             name
             for name in below
@@ -93,7 +93,7 @@ def _is_hidden(name: str) -> bool:
 
 def _refuse(error: OSError) -> NoReturn:
     raise NotARecording(
-        f"{error.filename} cannot be read ({error.strerror}): mend that, or take it away."
+        f"{error.filename} cannot be read ({error.strerror}): fix that, or remove it."
     ) from error
 
 
@@ -105,9 +105,9 @@ def _is_finished(file: Path) -> bool:
             stream.seek(max(0, size - len(MAGIC)))
             tail = stream.read()
     except OSError as error:
-        # The error of a read does not name its file.
+        # Errors of reads do not contain the file name.
         _refuse(OSError(error.errno, error.strerror, str(file)))
-    # A file of no bytes is what a crash leaves between creation and the first write.
+    # An empty file is left by a crash between creation and the first write.
     if head and head != MAGIC:
         raise NotARecording(f"{file} is not a Parquet file: give the folder of a recording.")
     return size > 2 * len(MAGIC) and tail == MAGIC

@@ -1,8 +1,8 @@
-"""What must hold before any verdict counts: the recording is whole (INV-RECORD); for its clocks see `clocks`.
+"""The gates, preconditions of every verdict: the recording is complete (INV-RECORD); for its clocks see `clocks`.
 
-One aggregation by recorder, boot, kind and phase, of fixed-width values, so that it needs no sort. The numbers of a
-recorder are gap-free if count, sum, exclusive-or and a sum of squares are those of 0, 1, 2 … n; calls and answers
-belong together if their numbers, and the exclusive-ors of their ids, are equal. If not, a second pass tells why.
+One aggregation by recorder, boot, kind and phase, of fixed-width values, so that it needs no sort. The sequence numbers
+of a recorder are gap-free if count, sum, exclusive-or and a sum of squares are those of 0, 1, 2 … n; calls and answers
+are paired if their counts, and the exclusive-ors of their ids, are equal. If not, a second pass determines why.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ _COUNTED = {
     "to_us": "max(t_wall_us)",
     **COUNTED,
 }
-"""What is counted of the rows of each recorder, boot, kind and phase."""
+"""Aggregates of the rows by recorder, boot, kind and phase."""
 
 _CELL = ("recorder", "boot", "kind", "phase")
 _MERGED: Mapping[str, Callable[[int, int], int]] = {
@@ -63,25 +63,25 @@ _MERGED: Mapping[str, Callable[[int, int], int]] = {
     "min": min,
     "max": max,
 }
-"""How values of two frames are merged, by the aggregate function."""
+"""Functions that merge values of two frames, by aggregate function."""
 
 
 @dataclass(frozen=True, slots=True)
 class Gates:
-    """What is known about a recording before it is judged."""
+    """Facts about a recording before it is judged."""
 
     events: int
     recorders: tuple[str, ...]
     duplicated: bool
-    """Some row occurs twice: count each once."""
+    """Some rows occur twice; each is to be counted once."""
     missing: tuple[str, ...]
-    """Sentences on what is missing; nothing can be valid then."""
+    """Reasons for which the recording is incomplete; the verdict cannot be valid then."""
     has_gaps: bool
-    """Rows are missing in the middle, so that no finding is certain either."""
+    """Rows are missing in the middle, so that findings are not certain either."""
     cut_at: dict[str, int]
-    """Recorders without an end, and the last time (µs) that each of them wrote: its later rows are lost."""
+    """Recorders without an end, and the time (µs) of the last row of each: later rows are lost."""
     clocks: tuple[str, ...]
-    """Sentences on clocks that do not agree; nothing about time is certain then."""
+    """Reasons for which clocks disagree; findings about time are not certain then."""
     unfinished_operations: int
     """Calls without an answer."""
     versions: tuple[str, ...]
@@ -90,36 +90,36 @@ class Gates:
     kinds: Mapping[str, int] = field(default_factory=dict)
     """Rows by kind, and `pull`: deliveries to consumers that own whole queues, pull consumers or not."""
     operations: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
-    """By kind: how many were begun, and how they ended: `attempted`, `ok`, `fail`, `info`, of which `unanswered`
+    """By kind: operations begun, and their outcomes: `attempted`, `ok`, `fail`, `info`, of which `unanswered`
     (INV-CONSERVE)."""
     clock: Mapping[str, tuple[int, int] | None] = field(default_factory=dict)
-    """By recorder: least and greatest (server clock - recorder clock) in µs. None is unknown: no row names an instant
-    of the server, or the clock was stepped."""
+    """By recorder: least and greatest (server clock - recorder clock) in µs. None is unknown: no row has a server
+    timestamp, or the clock was stepped."""
 
     @property
     def whole(self) -> bool:
-        """No row is known to be missing."""
+        """Whether no row is known to be missing."""
         return not self.missing
 
     @property
     def has_open_settling(self) -> bool:
-        """Some acks, changes or forwards have no answer."""
+        """Whether some acks, changes or forwards have no answer."""
         settling = (self.operations.get(kind, {}) for kind in ("ack", "change", "forward"))
-        # A lost answer and a lost call look like none.
+        # A lost answer and a lost call cannot be distinguished from no call.
         return self.has_gaps or any(of.get("unanswered") for of in settling)
 
     def makes_unsure(self, *, depends_on_time: bool) -> bool:
-        """Nothing is certain if rows are missing, and nothing about time if clocks do not agree."""
+        """Return whether findings are uncertain: always if rows are missing, about time also if clocks disagree."""
         return self.has_gaps or (depends_on_time and bool(self.clocks))
 
 
 def examine(
     events: DataFrame, *, unfinished: Sequence[str] = (), lacking: Sequence[str] = (), skew_us: int = STEP_US
 ) -> Gates:
-    """Judge the recording itself, and validate its values.
+    """Evaluate the gates of a recording, and validate its values.
 
-    `unfinished` are files that were never completed, `lacking` columns that some file has not, `skew_us` is how far
-    clocks may be apart. Raises NotARecording for what is none, has another version, or values out of their ranges.
+    `unfinished` are files that were never completed, `lacking` columns that are missing in some file, `skew_us` is the
+    tolerated difference of clocks. Raises NotARecording for another version, and for values out of their ranges.
     """
     rows = counts(events)
     recorders = by_recorder(rows)
@@ -130,7 +130,7 @@ def examine(
 
 
 def flaws_of_files(unfinished: Sequence[str], lacking: Sequence[str]) -> list[str]:
-    """Sentences on files that were never completed, and on columns that some file has not."""
+    """Return flaws of files: never completed, or without some column."""
     flaws = []
     if unfinished:
         example = unfinished[0].rpartition("/")[2]
@@ -141,7 +141,7 @@ def flaws_of_files(unfinished: Sequence[str], lacking: Sequence[str]) -> list[st
 
 
 def counts(events: DataFrame) -> list[Row]:
-    """Count by recorder, boot, kind and phase, and validate the values. Rows of several frames may be put together."""
+    """Count by recorder, boot, kind and phase, and validate the values. Rows of several frames may be concatenated."""
     counted = (F.expr(text).alias(name) for name, text in _COUNTED.items())
     try:
         rows = events.groupBy(*_CELL).agg(*counted).collect()
@@ -168,8 +168,8 @@ def merged_counts(rows: Iterable[Row]) -> list[Row]:
 def judged(
     rows: Sequence[Row], distinct: Mapping[str, int], *, flaws: Sequence[str] = (), skew_us: int = STEP_US
 ) -> Gates:
-    """Return the gates by `counts`. `distinct` has the number of different rows of a recorder if that is not the
-    number of all; `flaws` are further sentences on why nothing can be valid."""
+    """Return the gates for `counts`. `distinct` has the number of distinct rows of recorders with duplicates; `flaws`
+    are further reasons for which the verdict cannot be valid."""
     recorders, kinds = by_recorder(rows), Counter({"pull": sum(row.pull for row in rows)})
     for row in rows:
         kinds[row.kind] += row.n
@@ -203,7 +203,7 @@ def judged(
 
 
 def by_recorder(rows: Iterable[Row]) -> list[tuple[str, list[Row]]]:
-    """The rows of each recorder, in the order of their names."""
+    """Return the rows of each recorder, sorted by name."""
     groups = defaultdict[str, list[Row]](list)
     for row in rows:
         groups[row.recorder].append(row)
@@ -211,7 +211,7 @@ def by_recorder(rows: Iterable[Row]) -> list[tuple[str, list[Row]]]:
 
 
 def is_gap_free(own: Sequence[Row], first: int = 0) -> bool:
-    """Whether the rows of a recorder have the numbers from `first` on, each once."""
+    """Return whether the rows of a recorder have all sequence numbers from `first` on, each once."""
     least, *below = _sums(first)
     most, *all_sums = _sums(max(row.last for row in own) + 1)
     sums = [whole - part for whole, part in zip(all_sums, below, strict=True)]
@@ -221,26 +221,26 @@ def is_gap_free(own: Sequence[Row], first: int = 0) -> bool:
 
 
 def _sums(count: int) -> tuple[int, int, int, int]:
-    """Of 0 … count - 1: the exclusive-or, their number, the sum, and the sum of the squares of their low bits."""
+    """Return exclusive-or, count, sum, and sum of the squared low bits of 0 … count - 1."""
     full, rest = divmod(count, _LOW + 1)
     exclusive_or = (count - 1, 1, count, 0)[(count - 1) % 4] if count else 0
     return exclusive_or, count, count * (count - 1) // 2, full * _squares(_LOW + 1) + _squares(rest)
 
 
 def _squares(count: int) -> int:
-    """The sum of the squares of 0 … count - 1."""
+    """Return the sum of the squares of 0 … count - 1."""
     return (count - 1) * count * (2 * count - 1) // 6
 
 
 def is_paired(own: Sequence[Row]) -> bool:
-    """Whether calls and answers of a recorder have the same ids; brokers record answers alone."""
+    """Return whether calls and answers of a recorder have the same ids; brokers record answers only."""
     sides = ([row for row in own if row.phase in phases] for phases in (("invoke",), ANSWERS))
     calls, answers = ((sum(r.named for r in of), reduce(xor, (r.names or 0 for r in of), 0)) for of in sides)
     return not calls[0] or calls == answers
 
 
 def distinct_rows(events: DataFrame, recorders: Sequence[str]) -> tuple[dict[str, int], list[str]]:
-    """How many different rows each of `recorders` has, and which of them wrote two rows by one number."""
+    """Return the number of distinct rows of each of `recorders`, and those with two rows of one sequence number."""
     of = events.where(F.col("recorder").isin(*recorders)).groupBy("recorder")
     content = "xxhash64(kind, phase, op_id, t_wall_us, message_id, `group`)"
     counted = ("count(distinct seq) as n", f"count(distinct seq, {content}) as contents")
@@ -253,13 +253,13 @@ def distinct_rows(events: DataFrame, recorders: Sequence[str]) -> tuple[dict[str
 
 
 def repeated_operations(events: DataFrame, rows: Sequence[Row]) -> list[str]:
-    """Recorders with two calls, or two answers, of one id, unless `counts` rule that out; rows that are there twice
-    count once."""
+    """Return recorders with two calls, or two answers, of one id, unless `counts` rule that out; duplicate rows count
+    once."""
     recorders = [name for name, own in by_recorder(rows) if not is_paired(own)]
     if not recorders:
         return []
     of = events.where(F.col("recorder").isin(*recorders)).where("op_id is not null and phase is not null")
-    # Numbers only, so that the aggregation needs no sort.
+    # Fixed-width values, so that the aggregation needs no sort.
     operation = F.expr("xxhash64(boot, epoch, kind, op_id, phase = 'invoke')").alias("operation")
     odd = of.groupBy("recorder", operation).agg(F.expr("min(seq) < max(seq) as odd")).where("odd")
     return [
@@ -269,14 +269,14 @@ def repeated_operations(events: DataFrame, rows: Sequence[Row]) -> list[str]:
 
 
 def _operations(rows: Sequence[Row]) -> dict[str, dict[str, int]]:
-    """INV-CONSERVE: attempted = ok + fail + info, by kind; a call without an answer is `info`."""
+    """Return counts by kind (INV-CONSERVE): attempted = ok + fail + info; a call without an answer is `info`."""
     operations = {}
     for kind in OPERATIONS:
         own, calls = [row for row in rows if row.kind == kind], Counter[tuple[str, str]]()
         ok, fail, info = (sum(row.n for row in own if row.phase == phase) for phase in ANSWERS)
         for row in own:
             calls[row.recorder, row.boot] += {"invoke": row.n, None: 0}.get(row.phase, -row.n)
-        # Brokers record answers alone.
+        # Brokers record answers only.
         unanswered = sum(max(0, more) for more in calls.values())
         if attempted := ok + fail + info + unanswered:
             counted = {"attempted": attempted, "ok": ok, "fail": fail, "info": info + unanswered}

@@ -1,7 +1,7 @@
-"""The folder of results: written beside the former ones, and swapped in when all is written.
+"""The output folder: results are written to a temporary folder and swapped in when complete.
 
-Only what an audit wrote is replaced: the file MARKER lists it, with sizes. Links are never followed. A name in the
-folder that holds anything else is refused, before anything is read.
+Only files written by an audit are replaced: the file MARKER lists them, with sizes. Links are never followed. If a
+result's name is taken by anything else, the audit is rejected before any input is read.
 """
 
 from __future__ import annotations
@@ -23,10 +23,10 @@ from aiorocketmq_audit.errors import WrongUse
 from aiorocketmq_audit.failures import reason
 
 NAMES = ("report.html", "summary.json", "plots", "violations")
-"""What an audit writes."""
+"""Names that an audit writes."""
 
 MARKER = "_audit.json"
-"""Spark and `files.find` leave out names that begin so."""
+"""Spark and `files.find` ignore names with a leading underscore."""
 
 Written = set[tuple[str, int]]
 """Files that an audit wrote: their paths in the folder, and bytes."""
@@ -34,24 +34,24 @@ Written = set[tuple[str, int]]
 
 @dataclass(frozen=True, slots=True)
 class OutFolder:
-    """Results that are being written."""
+    """An output folder whose results are being written."""
 
     path: Path
-    """Where they will be."""
+    """The final folder."""
     fresh: Path
-    """An empty folder on the same disk, which holds them until then."""
+    """A temporary folder on the same disk."""
 
     def path_for(self, name: str) -> Path:
-        """Where to write the file or folder `name` of the results."""
+        """Return the path for writing the file or folder `name` of the results."""
         return self.fresh / name
 
 
 @contextmanager
 def out_folder(path: Path) -> Iterator[OutFolder]:
-    """Make the folder `path` if need be, and replace the former results in it by what the block writes.
+    """Create the folder `path` if necessary, and replace the former results in it by those of the block.
 
-    A block that raises leaves the former results. Raises WrongUse if the folder cannot be written to, or holds under
-    one of NAMES a link or something that no audit wrote.
+    If the block raises, the former results are kept. Raises WrongUse if the folder is not writable, or if one of NAMES
+    is a link or was not written by an audit.
     """
     fresh = path / f"_audit-{os.getpid()}-{secrets.token_hex(4)}"
     try:
@@ -70,14 +70,14 @@ def out_folder(path: Path) -> Iterator[OutFolder]:
 
 
 def claim_remote(spark: SparkSession, url: str) -> None:
-    """Mark a folder that only Spark can write, so that results below it may be overwritten, this time and later.
+    """Mark a remote folder, so that results below it may be overwritten, now and later.
 
-    Raises WrongUse if it exists and no audit marked it, or if it cannot be written.
+    Raises WrongUse if it exists without a mark, or if it is not writable.
     """
     marker = f"{url.rstrip('/')}/{MARKER}"
     try:
         if _exists(spark, url) and not _exists(spark, marker):
-            raise WrongUse(f"--out {url} exists, and no audit made it: give another folder.")
+            raise WrongUse(f"--out {url} exists, and was not created by an audit: give another folder.")
         text = F.lit(json.dumps({"files": []}))
         spark.range(1).select(text).coalesce(1).write.mode("overwrite").text(marker)
     except (PySparkException, Py4JJavaError) as error:
@@ -107,7 +107,7 @@ def _refuse_foreign(folder: Path, names: Iterable[str]) -> None:
 
 
 def _below(path: Path) -> Iterator[Path]:
-    """The file or link at `path`, or all that are below it."""
+    """Yield the file or link at `path`, or all files and links below it."""
     if path.is_dir() and not path.is_symlink():
         for each in path.iterdir():
             yield from _below(each)
@@ -129,20 +129,20 @@ def _marked(folder: Path) -> Written:
 
 
 def _mark(folder: Path, fresh: Path, written: Written) -> None:
-    """Write the marker in one step; `fresh` is on the same disk."""
+    """Write the marker atomically; `fresh` is on the same disk."""
     (fresh / MARKER).write_text(json.dumps({"files": sorted(written)}, indent=1) + "\n", "utf-8")
     os.replace(fresh / MARKER, folder / MARKER)
 
 
 def _swap(folder: Path, fresh: Path) -> None:
-    """Put everything in `fresh` in the place of all that the marker lists."""
+    """Replace all files that the marker lists by those in `fresh`."""
     names = sorted(each.name for each in fresh.iterdir())
     _refuse_foreign(folder, {*NAMES, *names})
     former, written = (
         _marked(folder),
         {_entry(fresh, file) for name in names for file in _below(fresh / name)},
     )
-    # Killed in between, the next audit finds both marked.
+    # If the process is killed in between, both are marked for the next audit.
     _mark(folder, fresh, former | written)
     aside = fresh / "_former"
     aside.mkdir()

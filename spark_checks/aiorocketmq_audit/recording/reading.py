@@ -16,7 +16,7 @@ _PATTERN = re.compile(r"[\\*?\[\]{}]")
 
 
 def read(spark: SparkSession, files: RecordingFiles) -> tuple[DataFrame, tuple[str, ...]]:
-    """Return all events with the columns of the contract, and the essential columns that some file lacks.
+    """Return all events with the columns of the schema, and the essential columns missing in some file.
 
     There are no rows if every file is unfinished. Raises WrongUse and NotARecording for remote paths as
     `validation.lacking_remote_columns` does.
@@ -30,10 +30,10 @@ def read(spark: SparkSession, files: RecordingFiles) -> tuple[DataFrame, tuple[s
 
 
 def literal(path: str) -> str:
-    """What Spark takes for this path: in the name of a local file nothing is a pattern."""
+    """Return the path escaped for Spark, which interprets glob patterns: names of local files are literal."""
     return path if "://" in path else _PATTERN.sub(r"\\\g<0>", path)
 
 
 def empty(spark: SparkSession, columns: Iterable[StructField]) -> DataFrame:
-    """No rows of these columns, made by Spark alone: an empty list of Python values would start a Python worker."""
+    """Return an empty frame, created by Spark alone: from an empty Python list it would start a Python worker."""
     return spark.range(0).select(*(F.lit(None).cast(each.dataType).alias(each.name) for each in columns))

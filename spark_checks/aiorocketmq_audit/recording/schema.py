@@ -1,6 +1,6 @@
-"""The recording's schema as this reader declares it: version 1 of docs/reference/recording.md.
+"""The schema of recordings, version 1 of docs/reference/recording.md, as read by the audit.
 
-Nothing is inferred from files: a column that a file lacks reads as null, one that it has beyond these is ignored.
+Nothing is inferred from files: missing columns read as null, unknown ones are ignored.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from pyspark.sql.types import (
 )
 
 VERSION = 1
-"""The newest version that this program reads; it reads all from 1 to this one."""
+"""The newest supported version; all from 1 to this one can be read."""
 
 REQUIRED = (
     "run_id",
@@ -31,7 +31,7 @@ REQUIRED = (
     "t_wall_us",
     "t_mono_ns",
 )
-"""Columns that are never null; a row without them is not a recording's."""
+"""Columns that are never null."""
 
 ESSENTIAL = frozenset(
     {
@@ -40,7 +40,7 @@ ESSENTIAL = frozenset(
         *("body_sha", "client_id", "cfg"),
     }
 )
-"""Columns that every recorder writes and that checks cannot do without; a file without one makes it unknown."""
+"""Columns that every recorder writes and that checks require; without one in a file the verdict is unknown."""
 
 _TEXT, _INT, _LONG, _FLAG = StringType(), IntegerType(), LongType(), BooleanType()
 _QUEUES = ArrayType(StructType([StructField("broker", _TEXT), StructField("queue", _INT)]))
@@ -111,7 +111,7 @@ RECORDING = StructType([StructField(name, kind) for name, kind in COLUMNS.items(
 """All columns are nullable for Spark, as files may lack them."""
 
 _INSTANT = (0, 253_402_300_799_999_999)
-"""Microseconds from 1970 to the end of the year 9999, which is as far as the protocol's own timestamps go."""
+"""Microseconds from 1970 to the end of the year 9999, the upper bound of the protocol's timestamps."""
 _NUMBER = (0, 10**18)
 _INDEX = (0, (1 << 31) - 1)
 
@@ -122,20 +122,20 @@ RANGES: dict[str, tuple[int, int]] = {
     ),
     **dict.fromkeys(("seq", "invoked_seq", "offset"), _NUMBER),
     **dict.fromkeys(("epoch", "queue", "batch_pos"), _INDEX),
-    # Servers answer -1 for a progress that nobody ever wrote.
+    # Servers return -1 for an offset that was never committed.
     "commit_offset": (-1, 10**18),
-    # A number below 1 is a finding of the check `attempts`.
+    # An attempt below 1 is a finding of the check `attempts`.
     "attempt": (-(10**9), 10**9),
-    # Clients may ask for less than nothing; servers refuse it.
+    # Clients may request negative times; servers reject them.
     "invisible_ms": (-(10**12), 10**12),
 }
-"""Least and greatest value of columns, so that sums and differences of them fit into 64 bits."""
+"""Ranges of columns, so that sums and differences of values fit into 64 bits."""
 
 BY_QUEUE = "(role = 'pull' or role = 'push' and delivery is null)"
-"""Of a delivery: by a consumer that reads whole queues, of whose messages none is leased."""
+"""Condition for deliveries to consumers that read whole queues, without leases."""
 
 READ = f"kind = 'deliver' and offset is not null and {BY_QUEUE} and (role = 'pull' or attempt = 1)"
-"""Deliveries from the queue that they name: retries come to push consumers from the queues of another topic."""
+"""Condition for deliveries from the recorded queue: push consumers read retries from queues of another topic."""
 
 GRAIN = "coalesce(cfg['grain'], if(role = 'pull', 'queue', 'message'))"
-"""Of an assignment: what the members of the group share; early recordings tell it by the role alone."""
+"""What the members of an assignment's group share; in early recordings it follows from the role."""

@@ -1,8 +1,7 @@
-"""Validation before anything is judged: columns and types of all files, and values inside their ranges.
+"""Validates columns and types of all files, and ranges of values, before the rules are evaluated.
 
-A recording that breaks its contract (docs/reference/recording.md) is refused with one sentence that names file and
-column. Columns are checked before any row is read, by Parquet footers; values by `WRONG`, as part of the aggregation
-that the gates make.
+A recording that violates its schema (docs/reference/recording.md) is rejected with an error that names file and column.
+Columns are validated before any row is read, by Parquet footers; values by `WRONG`, as part of the gates' aggregation.
 """
 
 from __future__ import annotations
@@ -24,14 +23,14 @@ _PAGE = "(docs/reference/recording.md)"
 _VERSION_KEY = b"aiorocketmq.recording.version"
 
 _WIDENED = {"int": ("tinyint", "smallint"), "bigint": ("tinyint", "smallint", "int")}
-"""Types of files that Spark reads as these without loss."""
+"""Types that Spark reads as these without loss."""
 
 _ARROW = {"int8": "tinyint", "int16": "smallint", "int32": "int", "int64": "bigint", "bool": "boolean"}
 _ARROW |= dict.fromkeys(("large_string", "string_view"), "string")
 
 
 def lacking_columns(files: Iterable[str]) -> tuple[str, ...]:
-    """Return the essential columns that some of these local files lack.
+    """Return the essential columns that are missing in some of these local files.
 
     Raises NotARecording for a file with a damaged footer, another version, a column of another type, or without a
     required column.
@@ -46,7 +45,7 @@ def lacking_columns(files: Iterable[str]) -> tuple[str, ...]:
             schema = parquet.read_schema(file)
         except (ArrowException, OSError) as error:
             raise NotARecording(
-                f"{file} cannot be read: its footer is damaged; take it away, and the verdict will be unknown."
+                f"{file} cannot be read: its footer is damaged; remove it, and the verdict will be unknown."
             ) from error
         version = (schema.metadata or {}).get(_VERSION_KEY, b"1").decode("utf-8", "replace")
         check_version(int(version) if version.isdecimal() else -1)
@@ -55,9 +54,9 @@ def lacking_columns(files: Iterable[str]) -> tuple[str, ...]:
 
 
 def lacking_remote_columns(spark: SparkSession, paths: Sequence[str]) -> tuple[str, ...]:
-    """Return the same of paths that only Spark can read: what all of their files lack.
+    """Return the essential columns that are missing in all files of remote paths.
 
-    The common schema of the files is validated, and file by file if there is none. Raises WrongUse for what does not
+    The common schema of the files is validated, or each file if there is none. Raises WrongUse for paths that do not
     exist or cannot be reached, and NotARecording as `lacking_columns` does.
     """
     names = ", ".join(paths)
@@ -82,7 +81,7 @@ def _spark_types(fields: Iterable[Any]) -> dict[str, str]:
 
 
 def _type_name(kind: Any) -> str:
-    """The name that Spark has for a type of Arrow, or else Arrow's own."""
+    """Return Spark's name for an Arrow type, or else Arrow's own."""
     from pyarrow import types
 
     if types.is_dictionary(kind):
@@ -110,7 +109,7 @@ def _lacking(file: str, types: Mapping[str, str]) -> frozenset[str]:
 
 
 def check_version(version: int) -> None:
-    """Raise NotARecording for a version that this program does not read; -1 is one that is not a number."""
+    """Raise NotARecording for an unsupported version; -1 stands for one that is not a number."""
     if not 1 <= version <= VERSION:
         raise NotARecording(
             f"this recording has version {version if version >= 0 else '(no number)'} and this program reads 1 to "
@@ -122,20 +121,20 @@ _STEP = "[0-9]{1,12}"
 _SETTINGS = {
     "ordered": ("{} in ('true', 'false')", "true or false"),
     "max_attempts": ("coalesce(try_cast({} as int) >= 0, {} is null)", "a whole number"),
-    # With a space, as fakes have recorded it.
+    # With a space, as fake brokers have recorded it.
     "order_grain": ("{} in ('message_group', 'message group', 'queue')", "message_group or queue"),
     "steps_ms": (f"{{}} rlike '^ *{_STEP}( *, *{_STEP})* *$'", "milliseconds, separated by commas"),
     "early_ms": (f"{{}} rlike '^ *{_STEP} *$'", "milliseconds"),
     "late_ms": (f"{{}} rlike '^ *{_STEP} *$'", "milliseconds"),
 }
-"""Of each key of a group's settings: what must hold for its text, and that in words."""
+"""For each key of a group's settings: the condition for its text, and its description."""
 
 _MOST = RANGES["t_wall_us"][1]
 
 
 @dataclass(frozen=True, slots=True)
 class _Rule:
-    """One thing that no row may break: the column, what the row breaks it by (Spark SQL), and what is allowed."""
+    """A constraint of a column: the condition that violates it (Spark SQL), and what is allowed."""
 
     column: str
     broken: str
@@ -166,11 +165,11 @@ _RULES = (
 )
 
 WRONG = f"case {' '.join(f'when {rule.broken} then {place}' for place, rule in enumerate(_RULES))} end"
-"""Of a row: the place of the first rule that it breaks, else null."""
+"""The index of the first rule that a row violates, else null."""
 
 
 def refuse_value(events: DataFrame, place: int) -> NoReturn:
-    """Raise NotARecording for a row that breaks the rule at `place`, and name its file."""
+    """Raise NotARecording for a row that violates the rule at `place`, and name its file."""
     rule = _RULES[place]
     shown = {
         "file": F.input_file_name(),

@@ -1,1 +1,1 @@
-"""Everything that shows an audit: the summary for machines, the page with its drawings, the terminal."""
+"""Presentations of an audit: the summary for machines, the page with its drawings, the terminal."""

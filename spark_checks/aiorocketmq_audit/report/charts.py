@@ -1,4 +1,4 @@
-"""Drawings of waits, orders and counts: retry ladders, message groups, bars. Numbers in, shapes out."""
+"""Charts of waits, orders and counts: retry ladders, message groups, bars. Numbers in, shapes out."""
 
 from __future__ import annotations
 
@@ -13,16 +13,16 @@ if TYPE_CHECKING:
     from aiorocketmq_audit.figures import Step
 
 TICKS_S = (0.01, 0.03, 0.1, 0.3, 1, 3, 10, 30, 120, 600, 1800, 7200, 28_800, 86_400, 259_200)
-"""Lines of a logarithmic axis of durations, at numbers that people use."""
+"""Grid lines of a logarithmic axis of durations, at round numbers."""
 Series = Mapping[str, Sequence[int]]
 Slots = Sequence[tuple[str, str]]
 LOOKS = ("accent", "second", "warn")
 LEFT, RIGHT, TOP, FLOOR, HEIGHT = 60.0, 24.0, 44.0, 212.0, 260.0
-"""Space beside and above a chart, its lower border, and the height with the names below it."""
+"""Margins of a chart, its lower border, and its height including the labels below."""
 
 
 def retry_ladder(steps: Sequence[Step]) -> Drawing:
-    """Draw one group's ladder: the wait that was requested after each attempt, and the waits that were observed."""
+    """Draw one group's retry ladder: the requested and the observed waits after each attempt."""
     width = WIDTH / 2 if len(steps) <= 8 else WIDTH
     low = max(min((min(s.asked_s, s.seen_least_s) for s in steps), default=1), 0.01) / 1.5
     high = max(max((max(s.asked_most_s, s.seen_most_s) for s in steps), default=10) * 1.5, low * 10)
@@ -55,9 +55,9 @@ def retry_ladder(steps: Sequence[Step]) -> Drawing:
 
 
 def message_order(rows: Sequence[Mapping[str, Any]]) -> Drawing:
-    """Draw deliveries of a message group, with their offsets, as observed: one to the right, the offset up.
+    """Draw deliveries of a message group in the order of observation (to the right), by offset (up).
 
-    The line of an ordered group rises; `finding` of a delivery are the rules that it broke.
+    The line of an ordered group rises; `finding` of a delivery contains the rules that it violates.
     """
     offsets = sorted({row["offset"] for row in rows})
     slot = (WIDTH - LEFT - RIGHT) / max(len(rows), 1)
@@ -85,9 +85,9 @@ def message_order(rows: Sequence[Mapping[str, Any]]) -> Drawing:
 def bars(
     title: str, axis: str, series: Series, slots: Slots, *, is_stacked: bool = False, early: int = 0
 ) -> Drawing:
-    """Draw counts as bars, those of several series beside or upon each other; the first `early` ones are bad.
+    """Draw counts as bars, several series grouped or stacked; the first `early` ones are marked as bad.
 
-    `slots` are the names of the bars, and what is written at the left of each, where there is room.
+    `slots` are the names of the bars, and the labels at the left of each, if there is enough space.
     """
     columns = list(zip(*series.values(), strict=True))
     most = max([sum(column) if is_stacked else max(column) for column in columns], default=0) or 1

@@ -1,4 +1,4 @@
-"""The history of one message as a drawing: who leased it, from when to when, and how each lease ended."""
+"""The history of one message as a drawing: its leases by client, and how each ended."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ Event = Mapping[str, Any]
 
 LEFT, RIGHT, TOP, LANE = 156.0, 32.0, 52.0, 50.0
 NARROW, WIDE = 14.0, 74.0
-"""Least and greatest gap between two instants: gaps grow with the logarithm of time, so that a ladder of hours fits."""
+"""Least and greatest gap between two instants: gaps are logarithmic, so that retries over hours fit."""
 MOST_EVENTS = 120
-"""Of one drawing; the table beside it goes on."""
+"""Most events in one drawing; the table has more."""
 SIGNS = {
     "send": ("●", "accent", "send"),
     "ack": ("✓", "good", "ack"),
@@ -28,10 +28,10 @@ SIGNS = {
 
 
 def lanes(events: Sequence[Event]) -> Drawing:
-    """Draw the events of one message, oldest first; `finding` of an event are the rules that it broke.
+    """Draw the events of one message, oldest first; `finding` of an event contains the rules that it violates.
 
-    A lane for each client, a bar for each lease, a sign for each thing that was done. Where two bars share an instant,
-    two clients leased the message at once.
+    There is a row for each client, a bar for each lease, a symbol for each operation. If two bars overlap, two clients
+    leased the message at the same time.
     """
     rows = [row for row in events if row["phase"] != "invoke" and row["kind"] in ("deliver", *SIGNS)]
     rows = rows[:MOST_EVENTS]
@@ -47,7 +47,7 @@ def lanes(events: Sequence[Event]) -> Drawing:
     for client, at in y.items():
         short = client if len(client) <= 22 else f"{client[:9]}…{client[-11:]}"
         shapes += [line(LEFT - 8, at, width - RIGHT + 8, at), text(LEFT - 16, at + 4, short, "end", client)]
-    # Signs stand above all leases.
+    # Symbols are drawn above all leases.
     for row in sorted(rows, key=lambda row: row["kind"] != "deliver"):
         begin, at, end = x[row["t_wall_us"]], y[_client(row)], ends.get(id(row))
         shapes += _sign(row, begin, at) if end is None else _lease(row, end, begin, x[end], at)
@@ -63,7 +63,7 @@ def _client(row: Event) -> str:
 
 
 def _end(lease: Event, rows: Sequence[Event]) -> int:
-    """When this lease ended: settled, changed, expired, or at the client's next delivery of the message."""
+    """Return when this lease ended: settled, changed, expired, or at the client's next delivery of the message."""
     begin, client = lease["t_wall_us"], _client(lease)
     end: int = begin + (lease["invisible_ms"] or 0) * 1000
     for row in rows:
@@ -81,9 +81,9 @@ def _end(lease: Event, rows: Sequence[Event]) -> int:
 
 
 def _scale(instants: Sequence[int]) -> tuple[dict[int, float], float]:
-    """Return the place of each instant, and the drawing's width."""
+    """Return the x coordinate of each instant, and the drawing's width."""
     gaps = [NARROW + min(WIDE - NARROW, 14 * math.log10(1 + (b - a) / 5e4)) for a, b in pairwise(instants)]
-    # A short history fills the width that a long one has.
+    # A short history is stretched to the full width.
     stretch = min(3.0, max(1.0, (WIDTH - LEFT - RIGHT) / max(sum(gaps), 1.0)))
     places, at = {}, LEFT
     for instant, gap in zip(instants, [0.0, *gaps], strict=False):

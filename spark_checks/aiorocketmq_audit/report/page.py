@@ -1,4 +1,4 @@
-"""The report as one page: no script, nothing fetched, light and dark, a table beside every drawing."""
+"""The report as one page: no scripts, no external resources, light and dark theme, a table for every drawing."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 MOST_LADDERS = MOST_ORDERS = 6
 MOST_ROWS = 200
-"""Rows of a table; `summary.json` and `violations/` have more."""
+"""Most rows of a table; `summary.json` and `violations/` have more."""
 SUBJECT = ("run_id", "case_id", "observer", "topic", "group", "message_id")
 COLUMNS = (
     "time",
@@ -38,14 +38,14 @@ COLUMNS = (
     "reason",
     "finding",
 )
-"""Of a table of events."""
+"""Columns of a table of events."""
 SubjectEvents = Sequence[tuple["Subject", Sequence[Event]]]
-"""Subjects with the events of their account; what was found stands in an event as `finding`."""
+"""Subjects with their events; `finding` of an event contains the rules that it violates."""
 
 
 @dataclass(frozen=True, slots=True)
 class Figure:
-    """A drawing, if there is anything to draw, and the same as a table; `name` is that of its file and anchor."""
+    """A drawing, if there is anything to draw, and the same data as a table; `name` is its file name and anchor."""
 
     name: str
     title: str
@@ -83,14 +83,14 @@ def files(audit: Audit, document: Mapping[str, Any]) -> dict[str, str]:
 
 @cache
 def templates() -> Environment:
-    """Return the templates: all values are escaped for HTML, and what was recorded is written by `plain`."""
+    """Return the templates: all values are escaped for HTML, and recorded text by `plain`."""
     environment = Environment(
         loader=PackageLoader("aiorocketmq_audit.report"),
         autoescape=True,
         undefined=StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,
-        # What is HTML already is of a type of its own.
+        # HTML fragments have a type of their own, Markup.
         finalize=lambda value: "" if value is None else plain(value) if type(value) is str else value,
     )
     environment.filters |= {"n": "{:,}".format, "duration": duration, "instant": instant}
@@ -98,23 +98,23 @@ def templates() -> Environment:
 
 
 def _rules(document: Mapping[str, Any]) -> dict[tuple[str, int], dict[str, None]]:
-    """The rules that were broken, by recorder and number of the event."""
+    """Return the violated rules by recorder and sequence number of the event."""
     rules: dict[tuple[str, int], dict[str, None]] = defaultdict(dict)
     for finding in (sample for check in document["checks"] for sample in check["samples"]):
-        # Without a second event, what should have followed the first one never came.
+        # There is no second event if the one that should have followed never occurred.
         which = "first" if finding["second_seq"] is None else "second"
         rules[finding[f"{which}_recorder"], finding[f"{which}_seq"]][finding["invariant"]] = None
     return rules
 
 
 def _is_about(subject: Subject, row: Event) -> bool:
-    """Whether the same account tells of it: of the message, or of a delivery of its message group."""
+    """Return whether the event is of the subject's observation: of its message or its message group."""
     is_same = all(row[name] == getattr(subject, name) for name in SUBJECT[:4])
     return is_same and row["group"] in (None, subject.group)
 
 
 def _histories(subjects: SubjectEvents) -> Iterable[tuple[tuple[Any, ...], Figure]]:
-    """All that was recorded of each subject, by SUBJECT."""
+    """Yield the recorded events of each subject, by SUBJECT."""
     for number, (subject, events) in enumerate(subjects, start=1):
         rows = [row for row in events if row["message_id"] == subject.message_id]
         if subject.message_id and rows:
@@ -126,7 +126,7 @@ def _histories(subjects: SubjectEvents) -> Iterable[tuple[tuple[Any, ...], Figur
 
 
 def _orders(subjects: SubjectEvents) -> Iterable[Figure]:
-    """Message groups of which more than one message was delivered."""
+    """Yield message groups with more than one delivered message."""
     groups = {
         (of.observer, of.topic, of.group, of.message_group): (of, rows) for of, rows in reversed(subjects)
     }
@@ -144,7 +144,7 @@ def _where(subject: Subject) -> str:
 
 
 def _table(events: Sequence[Event]) -> tuple[list[str], list[list[object]]]:
-    """Events as heads and rows, without columns in which nothing stands."""
+    """Return the events as headings and rows, without empty columns."""
     rows = [
         {
             **event,
@@ -159,7 +159,7 @@ def _table(events: Sequence[Event]) -> tuple[list[str], list[list[object]]]:
 
 
 def _ladders(audit: Audit) -> Iterable[Figure]:
-    """One ladder for each observer and group; the longest first."""
+    """Yield a retry ladder for each observer and group, the longest first."""
     heads = ("attempt", "retries", "requested", "observed: least", "mean", "most")
     by_group = groupby(audit.numbers.ladder, key=lambda step: (step.observer, step.group))
     ladders = sorted((list(steps) for _, steps in by_group), key=len, reverse=True)
@@ -171,7 +171,7 @@ def _ladders(audit: Audit) -> Iterable[Figure]:
 
 
 def _times(document: Mapping[str, Any]) -> Iterable[Figure]:
-    """Histograms of waiting times, and dead letters over time."""
+    """Yield histograms of waiting times, and dead letters over time."""
     late, latency, dead = document["lateness"], document["latency"], document["dead_letters"]
     early = sum(border < 0 for border in late["borders_s"])
     after_lease = "time from the end of a lease to the next delivery (red: too early)"
@@ -184,7 +184,7 @@ def _times(document: Mapping[str, Any]) -> Iterable[Figure]:
 
 
 def _bars(name: str, title: str, axis: str, counted: Mapping[str, Any], **options: Any) -> Iterable[Figure]:
-    """A histogram with its table, if it counts anything."""
+    """Return a histogram with its table, if it is not empty."""
     series = counted["counts"]
     if any(map(any, series.values())):
         borders = [duration(border).replace("-", "\N{MINUS SIGN}") for border in counted["borders_s"]]

@@ -1,4 +1,4 @@
-"""Drawings as values: shapes with places in pixels and looks by name; templates/drawing.svg writes them as SVG."""
+"""Drawings as values: shapes with coordinates in pixels and styles by name, which templates/drawing.svg renders."""
 
 from __future__ import annotations
 
@@ -6,12 +6,12 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 WIDTH = 860.0
-"""Of a drawing that fills the page; a narrow one has half of it."""
+"""Width of a drawing that fills the page; a narrow one has half of it."""
 
 
 @dataclass(frozen=True, slots=True)
 class Shape:
-    """One SVG element; `look` are classes of templates/drawing.css, `tip` is shown under the pointer."""
+    """One SVG element; `look` contains classes of templates/drawing.css, `tip` is its tooltip."""
 
     tag: str
     look: str
@@ -22,7 +22,7 @@ class Shape:
 
 @dataclass(frozen=True, slots=True)
 class Drawing:
-    """A picture that scales with its place; title and description are for those who do not see it."""
+    """A drawing that scales with its container; title and description are for screen readers."""
 
     title: str
     description: str
@@ -36,22 +36,22 @@ def _rounded(**places: float) -> dict[str, float | str]:
 
 
 def box(look: str, x: float, y: float, width: float, height: float, tip: str = "") -> Shape:
-    """Return a rectangle with rounded corners, from its left upper one."""
+    """Return a rectangle with rounded corners; `x` and `y` are its upper left corner."""
     return Shape("rect", f"box {look}", _rounded(x=x, y=y, width=width, height=height, rx=2), tip=tip)
 
 
 def dot(look: str, x: float, y: float, r: float, tip: str = "") -> Shape:
-    """Return a disc around its middle."""
+    """Return a disc; `x` and `y` are its centre."""
     return Shape("circle", f"dot {look}", _rounded(cx=x, cy=y, r=r), tip=tip)
 
 
 def line(x1: float, y1: float, x2: float, y2: float, look: str = "grid") -> Shape:
-    """Return a line, faint unless another look is given."""
+    """Return a line, by default in the style of the grid."""
     return Shape("line", look, _rounded(x1=x1, y1=y1, x2=x2, y2=y2))
 
 
 def text(x: float, y: float, content: str, look: str = "", tip: str = "") -> Shape:
-    """Return a line of text; the looks `middle` and `end` say what of it stands at x."""
+    """Return a line of text; the styles `middle` and `end` set its alignment at x."""
     return Shape("text", look, _rounded(x=x, y=y), content, tip)
 
 

@@ -1,4 +1,4 @@
-"""The audit as JSON: for machines, with a schema version of its own; page and terminal show this document."""
+"""The audit as JSON, with its own schema version; page and terminal render this document."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ if TYPE_CHECKING:
     from aiorocketmq_audit.verdicts import CheckResult
 
 SCHEMA = 2
-"""Version of this document's shape, which is `summary.schema.json` beside this module: fields are added within a
-version, never removed or renamed."""
+"""Version of this document, described by `summary.schema.json` in this folder: fields are added within a version, never
+removed or renamed."""
 
 
 def summary(audit: Audit, promises: Mapping[str, str]) -> dict[str, Any]:
-    """Return the audit as values that `json` can write; `promises` are those of the checks, in words."""
+    """Return the audit as values that `json` can serialise; `promises` are the texts of the checks."""
     gates, numbers, overview = audit.gates, audit.numbers, audit.overview
     return {
         "schema": SCHEMA,
@@ -81,7 +81,7 @@ def _check(audit: Audit, result: CheckResult, promise: str) -> dict[str, Any]:
 
 
 def _exemptions(audit: Audit) -> dict[str, int]:
-    """How often each exemption was used, by all checks together; E1 and E6 are causes of redeliveries."""
+    """Return how often each exemption was applied, over all checks; E1 and E6 are causes of redeliveries."""
     causes = audit.numbers.causes
     used = Counter({"E1 lease changed": causes.get("change of unknown effect", 0)})
     used["E6 answer repeated"] = causes.get("answer repeated", 0)
@@ -94,5 +94,5 @@ def _version() -> str:
     try:
         return version("aiorocketmq")
     except PackageNotFoundError:
-        # Shipped to a cluster as a plain zip, without its metadata.
+        # On a cluster the package is a plain zip, without metadata.
         return "unknown"

@@ -1,4 +1,4 @@
-"""An audit on a terminal."""
+"""Prints an audit to a terminal."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ from aiorocketmq_audit.text import duration, plain
 STYLES = {"valid": "bold green", "invalid": "bold red", "unknown": "bold yellow"}
 COUNTS = ("judged", "broken", "possible", "exempted")
 MOST_FINDINGS, MOST_STAGES = 3, 6
-"""Of each check the worst, and of all stages the longest."""
+"""Most findings shown of each check (the worst), and most stages (the longest)."""
 
 
 def show(document: Mapping[str, Any], folder: Path | None, console: Console | None = None) -> None:
-    """Print one line for each check, the worst findings, what ran, and the verdict with what it rests on.
+    """Print one line for each check, the worst findings, Spark's work, and the verdict with its reasons.
 
-    `document` is the summary, `folder` where the page was written. Whatever was recorded is printed by `plain`.
+    `document` is the summary, `folder` the folder of the page. Recorded text is escaped by `plain`.
     """
     console = console or Console(highlight=False)
 

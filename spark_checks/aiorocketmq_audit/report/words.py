@@ -1,4 +1,4 @@
-"""What an audit says in sentences: the same words on the page and on a terminal."""
+"""Sentences of an audit, which page and terminal share."""
 
 from __future__ import annotations
 
@@ -40,11 +40,11 @@ SENTENCES = {
     "INV-FAIR": "queue {queue} stalled for group {group} before {message_id} was delivered",
     "INV-HANDLE": "{message_id} was delivered to group {group} with the receipt handle of {other_message_id}",
 }
-"""By invariant, or by check and invariant; the names in braces are those of a finding's evidence."""
+"""By invariant, or by check and invariant; the names in braces are columns of a finding's evidence."""
 
 
 def sentence(finding: Mapping[str, Any]) -> str:
-    """Return one finding in words."""
+    """Return one finding as a sentence."""
     form = SENTENCES.get(finding["invariant"], "{message_id} of group {group} breaks {invariant}")
     form = SENTENCES.get(f"{finding['check']} {finding['invariant']}", form)
     text = form.format_map({name: "(unknown)" if value is None else value for name, value in finding.items()})
@@ -55,7 +55,7 @@ def sentence(finding: Mapping[str, Any]) -> str:
 
 
 def headline(document: Mapping[str, Any]) -> str:
-    """Return what the overall verdict rests on: how many findings, and which checks judged nothing."""
+    """Return the reasons of the overall verdict: numbers of findings, and checks without anything to judge."""
     checks, silent = document["checks"], document["silent"]
     required = document["required"]
     others = [name for name in silent if name not in required]
@@ -80,7 +80,7 @@ def reasons(check: Mapping[str, Any], document: Mapping[str, Any]) -> list[str]:
 
 
 def recording(document: Mapping[str, Any]) -> list[str]:
-    """Return what is known about the recording as a whole, and what became of its sends (INV-CONSERVE)."""
+    """Return facts about the whole recording, and the outcomes of its sends (INV-CONSERVE)."""
     about, deliveries = document["recording"], document["deliveries"]
     sentences = [*about["missing"], *about["clocks"]] or ["The recording is whole and its clocks agree."]
     if about["duplicated_rows"]:
@@ -98,7 +98,7 @@ def recording(document: Mapping[str, Any]) -> list[str]:
 
 
 def ran(spark: Mapping[str, Any] | None) -> str:
-    """Return what ran in Spark; figures that a session does not give are left out."""
+    """Return the figures of Spark's work; those that a session does not report are omitted."""
     if spark is None:
         return "There are no figures of Spark."
     parts = [f"{spark[name]:,} {name}" for name in ("jobs", "tasks") if spark[name]]

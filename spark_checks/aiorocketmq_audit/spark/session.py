@@ -18,10 +18,10 @@ from aiorocketmq_audit.failures import reason
 from aiorocketmq_audit.spark.java import launching
 
 TINY = 1 << 20
-"""Recordings up to this many bytes (some ten thousand events) are judged before compiled queries pay."""
+"""Up to this many bytes (some ten thousand events), compiling queries costs more time than it saves."""
 
 SMALL = 32 << 20
-"""Recordings up to this many bytes (about a million events) are judged before Java's second compiler pays."""
+"""Up to this many bytes (about a million events), Java's second compiler costs more time than it saves."""
 
 _NAME = "aiorocketmq audit"
 _PARTITIONS = "spark.sql.shuffle.partitions"
@@ -30,17 +30,17 @@ _LOCAL = {
     "spark.sql.catalogImplementation": "in-memory",
     "spark.sql.session.timeZone": "UTC",
     "spark.ui.killEnabled": "false",
-    # Any free one: of a row of fixed ports many audits at a time would find none.
+    # Any free port: Spark tries a fixed range only, too few for many concurrent audits.
     "spark.ui.port": "0",
     "spark.ui.showConsoleProgress": "false",
     "spark.log.level": "FATAL",
-    # Spark counts the fields of structs, too, and would interpret our rows.
+    # Spark counts fields of structs as well; above its default, rows as wide as ours would not be compiled.
     "spark.sql.codegen.maxFields": "1000",
-    # What follows from conditions is worked out for every column of every step: seconds for plans as wide as ours.
+    # Inferring constraints for every column of every step takes seconds for plans as wide as ours.
     "spark.sql.constraintPropagation.enabled": "false",
-    # Java never compiles a longer method, and Spark's own limit is eight times that.
+    # Java does not compile longer methods; Spark's default limit is eight times that.
     "spark.sql.codegen.hugeMethodLimit": "8000",
-    # Otherwise each column asks Java for the line of this package that made it.
+    # Otherwise a call to Java for each column records the line of this package that created it.
     "spark.python.sql.dataFrameDebugging.enabled": "false",
 }
 
@@ -60,10 +60,10 @@ _TINY = {
 def session(master: str | None = None, *, size: int = 0, memory: str | None = None) -> Iterator[SparkSession]:
     """Yield a session for a recording of `size` bytes (0: unknown), and stop it unless it was running before.
 
-    A session that the caller runs is used as it is, else that of `spark-submit` or `SPARK_REMOTE`, else one of
-    `master`: any that Spark knows, or the `sc://` address of a Spark Connect server; by default `local[*]`. Only local
-    sessions are tuned; the others are told the partitions of a shuffle where nobody chose them. `memory` is the heap of
-    a driver that is started here, such as "4g".
+    An active session of the caller is used unchanged, else that of `spark-submit` or `SPARK_REMOTE`, else one for
+    `master`: any that Spark supports, or the `sc://` address of a Spark Connect server; by default `local[*]`. Only
+    local sessions are tuned; for others only the number of shuffle partitions is set, unless it is configured. `memory`
+    is the heap of a driver that is started here, such as "4g".
     Raises NoJava without a Java, NoSpark if Spark does not start, WrongUse if packages for Spark Connect are missing.
     """
     running = SparkSession.getActiveSession()
@@ -81,7 +81,7 @@ def session(master: str | None = None, *, size: int = 0, memory: str | None = No
 
 @contextmanager
 def _attached(master: str | None) -> Iterator[SparkSession]:
-    """Use the Java process of `spark-submit`, or a Spark Connect server; both keep what was chosen for them."""
+    """Use the Java process of `spark-submit`, or a Spark Connect server, with their own configuration."""
     builder = SparkSession.builder.appName(_NAME)
     if master:
         builder = builder.remote(master) if master.startswith("sc://") else builder.master(master)
@@ -101,7 +101,7 @@ def _attached(master: str | None) -> Iterator[SparkSession]:
 
 @contextmanager
 def _launched(conf: dict[str, str]) -> Iterator[SparkSession]:
-    """Start Java by PySpark's launcher and stop it afterwards; local sessions print nothing of their own."""
+    """Start Java by PySpark's launcher and stop it afterwards; local sessions log nothing."""
     chosen = SparkConf(loadDefaults=False).setAll(list(conf.items()))
     with TemporaryFile() as output:
         is_local = _is_local(conf["spark.master"])
@@ -114,7 +114,7 @@ def _launched(conf: dict[str, str]) -> Iterator[SparkSession]:
         except PySparkException as error:
             output.seek(0)
             lines = output.read().decode(errors="replace").strip().splitlines() or [str(error)]
-            # Java's last line; the launcher's script complains after it, or alone.
+            # The last line of Java; the launcher's script may add a message, or be the only one to print.
             why = next((line for line in reversed(lines) if "spark-class: " not in line), lines[0])
             raise NoSpark(
                 f"Spark did not start ({reason(Exception(why))}): set JAVA_HOME to another Java, "
@@ -134,12 +134,12 @@ def _launched(conf: dict[str, str]) -> Iterator[SparkSession]:
         gateway.shutdown()
         gateway.proc.stdin.close()
         gateway.proc.wait()
-        # PySpark would use the ended process for the next session of this program.
+        # Otherwise PySpark would use the stopped process for the next session of this program.
         SparkContext._gateway = SparkContext._jvm = None
 
 
 def settings(master: str, size: int, memory: str | None) -> dict[str, str]:
-    """Return what a session that is started here is configured with, for a recording of `size` bytes."""
+    """Return the configuration of a session that is started here, for a recording of `size` bytes."""
     conf = {"spark.app.name": _NAME, "spark.master": master}
     if memory:
         conf["spark.driver.memory"] = memory
@@ -153,13 +153,13 @@ def settings(master: str, size: int, memory: str | None) -> dict[str, str]:
 
 
 def _partitions(size: int, cores: int = 8) -> str:
-    """Some to share, and of large recordings about a million events in each."""
+    """Return the number of partitions: a few, and for large recordings one for each million events or so."""
     return "1" if 0 < size <= TINY else str(max(cores, size >> 25))
 
 
 @contextmanager
 def planned_for(spark: SparkSession, size: int) -> Iterator[None]:
-    """Plan what this block runs for `size` bytes, as a session started for them would; local sessions only."""
+    """Plan the block's queries for `size` bytes, like a session started for them; local sessions only."""
     is_tiny = size <= TINY and _is_local(spark.conf.get("spark.master") or "")
     fitting = _SMALL | _TINY | {_PARTITIONS: "1"} if is_tiny else {}
     names = [name for name in fitting if name.startswith("spark.sql.")]

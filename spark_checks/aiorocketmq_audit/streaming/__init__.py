@@ -1,1 +1,1 @@
-"""The same checks over a recording that grows: Structured Streaming with carried events (docs/reference/audit.md)."""
+"""The same checks over a growing recording: Structured Streaming with carried events (docs/reference/audit.md)."""

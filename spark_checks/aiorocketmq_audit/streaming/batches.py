@@ -1,7 +1,7 @@
-"""One batch of a followed recording: read, judge, write what is new, and carry on what may still matter.
+"""One batch of a followed recording: read, judge, write new findings, and carry events that later batches need.
 
-`findings/batch=N` are the results of batch N; `following/carried/batch=N` is what it leaves to the next one: events,
-and a row of kind `reported` for each finding so far (its key as `offset`). `following/states/N.json` completes it. A
+`findings/batch=N` are the results of batch N; `following/carried/batch=N` is its output for the next one: events, and a
+row of kind `reported` for each finding so far (its key as `offset`). `following/states/N.json` completes the batch. A
 batch that is repeated after a crash replaces its own folders.
 """
 
@@ -36,35 +36,35 @@ from aiorocketmq_audit.streaming.state import State, name_of, watermark, with_ru
 
 MOVING = """invariant in ('INV-LOSS-MID', 'INV-LOSS', 'INV-DLQ', 'INV-DLQ-LIVE', 'INV-LATE', 'INV-ASSIGN', 'INV-HANDLE',
     'INV-TX-CHECK')"""
-"""What events of long ago break by what happens, or does not happen, now."""
+"""Findings about old events that depend on the present."""
 
 SLOW, SLOW_US = "invariant in ('INV-ATTEMPT', 'INV-FAIR', 'INV-ASSIGN')", 60_000_000
-"""Findings with an exemption that is recorded when a poll is given up, or that look at slices of time; and how long
-they wait for that."""
+"""Findings that wait longer: they use time slices, or an exemption that is recorded only when a poll times out; and for
+how long they wait."""
 
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """For how many microseconds of the recording's own time things are remembered, or waited for."""
+    """Retention and waiting times, in microseconds of the recording's own time."""
 
     horizon_us: int = 600_000_000
-    """Completed messages are remembered, and what did not happen is waited for."""
+    """How long completed messages are retained, and events that did not happen are awaited."""
     longest_us: int = 21_600_000_000
-    """Open messages are remembered."""
+    """How long open messages are retained."""
     lateness_us: int = 120_000_000
-    """A recorder without news is waited for."""
+    """How long a recorder without new rows is awaited."""
     settle_us: int = 10_000_000
-    """The answers to calls are waited for."""
+    """How long answers to calls are awaited."""
 
     @property
     def kept_us(self) -> int:
-        """For how long all events are carried: longer than any finding is waited for."""
+        """How long all events are carried: longer than any finding waits."""
         return max(self.horizon_us, self.settle_us, SLOW_US)
 
 
 @dataclass(slots=True)
 class Batches:
-    """Takes the batches of one recording, one after the other."""
+    """Processes the batches of one recording, one after the other."""
 
     spark: SparkSession
     out: Path
@@ -74,14 +74,14 @@ class Batches:
     report: Callable[[State, Mapping[str, int]], None]
     """Called with the new findings of a batch by check, without exempted ones."""
     until_complete: bool = False
-    """A batch with which all recorders have ended is judged as the last one at once, and not a second time."""
+    """A batch with which all recorders have ended is judged as the last one at once, instead of a second time."""
     is_closed: bool = False
-    """What came last was judged as of a recording that has ended."""
+    """The last events were judged as those of a complete recording."""
 
     def take(self, paths: Sequence[str], batch: int) -> None:
-        """Work on these files; repeated after a crash, replace what the first attempt has written."""
+        """Process these files; if the batch is repeated after a crash, replace the results of the first attempt."""
         names, before = self._names(), read_state(self.out, batch - 1)
-        # Files that were taken away are not among them.
+        # Files that were deleted meanwhile are not among them.
         recording_files = files.find(tuple(paths)) if paths else files.RecordingFiles((), (), 0)
         read = sorted({*before.names, *map(name_of, paths)})
         state = replace(before, folders=self.state.folders, batch=self._cleared(batch), names=read)
@@ -98,7 +98,7 @@ class Batches:
             self.state = self._carry(events, state)
 
     def close(self) -> None:
-        """Judge what is left, as of a recording that has ended. Written as the batch to come, which may replace it."""
+        """Judge the remaining events as of a complete recording. Written as the next batch, which may replace it."""
         if self.is_closed:
             return
         state = replace(self.state, batch=self._cleared(self.state.batch + 1))
@@ -106,24 +106,24 @@ class Batches:
             self.state, _ = self._judged(carried, state, at_end=True)
 
     def unread(self) -> set[str]:
-        """`name_of` files of recorders of which nothing was read: theirs are unfinished, or have just come."""
+        """Return recorders (`name_of`) without a row read so far: their files are unfinished, or new."""
         return self._names() - set(self.state.names)
 
     def _names(self) -> set[str]:
-        """`name_of` the files in folders of this machine, finished or not."""
+        """Return the recorders (`name_of`) of all files in local folders, finished or not."""
         folders = (Path(folder) for folder in self.state.folders if "://" not in folder)
         names = (file.name for folder in folders for file in folder.rglob("*.parquet*"))
         return {name_of(name) for name in names if not name.startswith(("_", "."))}
 
     def _cleared(self, batch: int) -> int:
-        """Remove what an earlier attempt has written."""
+        """Remove the results of an earlier attempt."""
         for folder in ("following/carried", "findings"):
             shutil.rmtree(self.out / folder / f"batch={batch}", ignore_errors=True)
         return batch
 
     @contextmanager
     def _carried(self, state: State, more: int = 0) -> Iterator[DataFrame]:
-        """Yield what `state` goes with, and plan for it and for `more` bytes."""
+        """Yield the carried events of `state`, with a query plan for them and for `more` bytes."""
         if state.batch < 0:
             with planned_for(self.spark, more):
                 yield reading.empty(self.spark, RECORDING)
@@ -134,13 +134,13 @@ class Batches:
 
     def _rows(self, recording_files: files.RecordingFiles) -> tuple[DataFrame, tuple[str, ...]]:
         events, lacking = reading.read(self.spark, recording_files)
-        # Many small questions follow: reading the files again for each would take longer than answering it.
+        # Many small queries follow: reading the files for each would take longer than the query itself.
         return worked_out(events.coalesce(1)) if 0 < recording_files.size <= TINY else events, lacking
 
     def _arrived(
         self, state: State, carried: DataFrame, recording_files: files.RecordingFiles
     ) -> tuple[State, DataFrame]:
-        """Read new files, and add up the numbers of their rows; leave out rows that were read before."""
+        """Read new files and merge their row ranges; drop rows that were read before."""
         new, lacking = self._rows(recording_files)
         flaws = {*state.flaws, *gates.flaws_of_files(recording_files.unfinished, lacking)}
         rows = gates.counts(new)
@@ -161,10 +161,10 @@ class Batches:
         return replace(after, flaws=sorted(flaws), counts=counted, late_rows=late), new
 
     def _judged(self, events: DataFrame, state: State, *, at_end: bool) -> tuple[State, DataFrame]:
-        """Write the findings that are ready and were not reported before; count them, and return their keys as rows."""
+        """Write findings that are ready and not reported before; count them, and return their keys as rows."""
         gate, narrowing, passed_us, mark = gate_of(state), EVERYTHING, None, state.watermark_us
         if not at_end:
-            # Other recorders that have not ended are at work, and rows that are missing may be in the next file.
+            # Other recorders without an end are running, and missing rows may be in the next file.
             gate = replace(gate, cut_at=state.silent, has_gaps=state.has_gaps, ended_us=mark)
             narrowing, passed_us = Narrowing(to_us=mark), mark - self.limits.horizon_us
             events = events.where(f"kind <> 'drain.ok' or t_wall_us <= {passed_us}")
@@ -191,8 +191,8 @@ class Batches:
         return state, new.select(F.lit("reported").alias("kind"), F.col("key").alias("offset"))
 
     def _is_ready(self, state: State, *, at_end: bool) -> Column:
-        """What a finding rests on was read, with all that may exempt it; and it was not ready long ago already: of what
-        is older than all that is carried too little is left to judge it."""
+        """Return whether all events of a finding and all that may exempt it were read, and it was not ready long ago:
+        of events before the carried ones too few are left to judge it."""
         settle_us = self.limits.settle_us
         wait = f"""case when invariant = 'INV-LATE' then {self.limits.horizon_us} - margin_us
             when {SLOW} then {max(SLOW_US, settle_us)} else {settle_us} end"""
@@ -200,7 +200,7 @@ class Batches:
         return F.expr(f"{is_due} and ({MOVING} or second.at >= {state.kept_us})")
 
     def _carry(self, events: DataFrame, state: State) -> State:
-        """Leave to the next batch what it may need, and complete this one."""
+        """Write the events that the next batch may need, and complete this one."""
         kept_us = state.watermark_us - self.limits.kept_us
         if kept_us > max(state.kept_us, min((row["from_us"] for row in state.counts), default=0)):
             any_us = state.watermark_us - self.limits.longest_us
@@ -209,7 +209,7 @@ class Batches:
         folder = self.out / "following"
         events.write.parquet(f"file://{folder}/carried/batch={state.batch}")
         replace_text(folder / "states" / f"{state.batch}.json", state.to_json())
-        # The state before stays, from which this batch can be repeated.
+        # The previous state is kept, so that this batch can be repeated.
         for old in (folder / "states").glob("*.json"):
             if int(old.stem) < state.batch - 1:
                 shutil.rmtree(folder / "carried" / f"batch={old.stem}", ignore_errors=True)
@@ -218,15 +218,15 @@ class Batches:
 
 
 def known_by() -> Column:
-    """The event by which later batches know a finding again: the later one, as the earlier one may be forgotten, or the
-    earlier one where the later one may be another then."""
+    """Return the event that identifies a finding in later batches: the later one, since the earlier one may be dropped,
+    or the earlier one if the later one may differ then."""
     by_earlier = F.expr(f"{MOVING} and invariant <> 'INV-ASSIGN'")
     return F.when(by_earlier, F.col("first")).otherwise(F.col("second"))
 
 
 def _runs(new: DataFrame, counts: Sequence[Row], state: State) -> list[tuple[str, int, int, int, int]]:
-    """Rows of a recorder that follow each other: its name, first and last number, latest time, and how many of them
-    came late. The `gates.counts` tell that of most recorders; rows of the others are looked at."""
+    """Return ranges of consecutive rows: recorder, first and last number, latest time, and the number of late rows. The
+    `gates.counts` suffice for most recorders; for the others the rows are read."""
     runs, odd = [], []
     for name, own in gates.by_recorder(counts):
         first, last = min(row.first for row in own), max(row.last for row in own)
@@ -246,7 +246,7 @@ def _runs(new: DataFrame, counts: Sequence[Row], state: State) -> list[tuple[str
 
 
 def read_state(out: Path, batch: int | None = None) -> State:
-    """Return what `batch` left, or the last one that was completed; raise WrongUse if that is gone."""
+    """Return the state after `batch`, by default the last completed one; raise WrongUse if it is missing."""
     states = out / "following" / "states"
     if batch is None:
         batch = max((int(each.stem) for each in states.glob("*.json")), default=-1)
@@ -259,7 +259,7 @@ def read_state(out: Path, batch: int | None = None) -> State:
 
 
 def replace_text(file: Path, text: str) -> None:
-    """Write a file in one step, and its folder if need be."""
+    """Write a file atomically, creating its folder if necessary."""
     file.parent.mkdir(parents=True, exist_ok=True)
     beside = file.with_name(f".{file.name}")
     beside.write_text(text, "utf-8")
@@ -267,10 +267,10 @@ def replace_text(file: Path, text: str) -> None:
 
 
 def counts_of(state: State) -> list[Row]:
-    """`gates.counts` of all that was read."""
+    """Return `gates.counts` of all rows read."""
     return [Row(**row) for row in state.counts]
 
 
 def gate_of(state: State) -> gates.Gates:
-    """What is known about the recording itself."""
+    """Return the gates for all rows read."""
     return gates.judged(counts_of(state), state.rows, flaws=state.flaws)

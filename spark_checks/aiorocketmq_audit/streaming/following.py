@@ -1,4 +1,4 @@
-"""Following a recording: the streaming query, its end, and the verdict so far."""
+"""Follows a recording: the streaming query, its end, and the verdict so far."""
 
 from __future__ import annotations
 
@@ -35,14 +35,14 @@ SCHEMA = 2
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """How to follow."""
+    """When and how long to follow."""
 
     until_complete: bool = False
-    """End when every recorder has ended and all was read."""
+    """End when every recorder is complete and was read."""
     until_idle: float | None = None
-    """End when nothing has come for so many seconds."""
+    """End after so many seconds without new files."""
     every: float = 5.0
-    """Seconds between two looks for new files, after one that found none."""
+    """Seconds until the next search for new files, after one without any."""
     limits: Limits = field(default_factory=Limits)
 
 
@@ -57,12 +57,12 @@ def follow(
     stop: threading.Event | None = None,
     report: Callable[[State, Mapping[str, int]], None] = lambda state, found: None,
 ) -> dict[str, Any]:
-    """Judge a recording while it grows, until `stop` is set or `options` say so; findings go to `out`/findings.
+    """Judge a recording while it grows, until `stop` is set or `options` require the end; writes to `out`/findings.
 
-    Without `stop` SIGINT and SIGTERM end it, after the batch at hand. Continues where an earlier call with the same
-    `out` ended, however that was. `report` is called with each batch's new findings by check, without exempted ones.
-    Returns what `out`/following.json says. Raises WrongUse for folders that do not fit and for Spark Connect,
-    NotARecording for files that are none, NoJava without Java, NoSpark where Spark does not start.
+    Without `stop`, SIGINT and SIGTERM end it after the current batch. Resumes where an earlier call with the same `out`
+    ended, also after a crash. `report` is called with each batch's new findings by check, without exempted ones.
+    Returns the content of `out`/following.json. Raises WrongUse for unsuitable folders and for Spark Connect,
+    NotARecording for invalid files, NoJava without Java, and NoSpark if Spark does not start.
     """
     options, out = options or Options(), out.resolve()
     if unknown := [name for name in checks if name not in CHECKS]:
@@ -79,7 +79,7 @@ def follow(
             f"--out {out} is not empty, and not the folder of a followed recording: give another one."
         )
     chosen = session(master, size=SMALL + 1) if spark is None else nullcontext(spark)
-    # PySpark has a handler of its own for Ctrl-C, from the start of its session on: ours comes after it.
+    # PySpark installs a handler for Ctrl-C when its session starts: ours must be installed after it.
     with chosen as running, nullcontext(stop) if stop else stopped_by_signals() as stopping:
         state = replace(before, folders=folders)
         batches = Batches(running, out, checks, options.limits, state, report, options.until_complete)
@@ -87,14 +87,14 @@ def follow(
             if at_end := _run(batches, options, stopping):
                 batches.close()
         except (PySparkException, Py4JError, OSError) as error:
-            # Now, as Java is asked for the text of its errors, and it ends with the session.
+            # Inside the session: the texts of Java's errors are fetched from the JVM, which ends with it.
             raise explained(error, str(out)) or error from None
         return _summarized(batches, at_end=at_end)
 
 
 @contextmanager
 def stopped_by_signals() -> Iterator[threading.Event]:
-    """An event that SIGINT and SIGTERM set, while this lasts; a second signal acts as it always did."""
+    """Yield an event that SIGINT and SIGTERM set within the block; a second signal has its usual effect."""
     event = threading.Event()
     before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
 
@@ -123,8 +123,8 @@ def _folder(path: str, out: Path) -> str:
 
 
 def _run(batches: Batches, options: Options, stop: threading.Event) -> bool:
-    """Take batches until the end; true if the recording has ended, false if somebody asked to stop."""
-    # Names alone are streamed: batches read the columns that they need. A file that is taken away leaves a gap.
+    """Process batches until the end; return true if the recording is complete, false if a stop was requested."""
+    # Only file names are streamed: batches read the columns that they need. A deleted file leaves a gap.
     reader = (
         batches.spark.readStream.format("binaryFile")
         .schema("path string, modificationTime timestamp, length bigint, content binary")
@@ -148,7 +148,7 @@ def _run(batches: Batches, options: Options, stop: threading.Event) -> bool:
     last_data = time.monotonic()
     while True:
         previous = batches.state
-        # All that is there now, in one batch. A query of its own for each look costs some milliseconds.
+        # All present files in one batch. A separate query for each search costs some milliseconds.
         try:
             writer.trigger(availableNow=True).start().awaitTermination()
         except PySparkException as error:
@@ -169,7 +169,7 @@ def _path(file: str) -> str:
 
 
 def _summarized(batches: Batches, *, at_end: bool) -> dict[str, Any]:
-    """Write `following.json`. Invalid as soon as something was broken; valid only when followed to the end."""
+    """Write `following.json`: invalid as soon as a promise was broken, valid only if followed to the end."""
     state, gate, counts = batches.state, gate_of(batches.state), Counter[str]()
     unread = len(batches.unread()) if at_end else 0
     for key, n in state.findings.items():

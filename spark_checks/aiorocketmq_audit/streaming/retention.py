@@ -1,11 +1,12 @@
-"""Which events are carried to the next batch: those of messages that may still be delivered or settled, and what later
-ones are compared with.
+"""Selects the events that are carried to the next batch: those of messages that may still be delivered or settled, and
+those that later events are compared with.
 
-A message is *open* while a consumer group leases it, or a group that reads its topic has neither got nor passed it
-(an ordered group passes each message group by itself). Besides, these stay: the lowest, the highest and the latest
-place of each group in each queue and message group; the latest commit in each queue; the first poll of each group; what
-each member did last about a lock; and all that is rare: settings, clients, assignments, resets, faults, drains, lists
-of lite topics. Transactions stay, with all their half messages, as long as open messages, and so do all locks.
+A message is *open* while a consumer group leases it, or a group that reads its topic has neither been delivered nor
+skipped it (an ordered group skips in each message group separately). These events are kept as well: the lowest, the
+highest and the latest offset of each group in each queue and message group; the latest commit in each queue; the first
+poll of each group; the last lock request of each member; and all rare ones: settings, clients, assignments, resets,
+faults, drains, lists of lite topics. Transactions with their half messages, and locks, are kept as long as open
+messages.
 """
 
 from __future__ import annotations
@@ -20,10 +21,10 @@ ROUTINE = (
     *("send", "receive", "deliver", "ack", "change", "forward", "recall", "expire"),
     *("handle.start", "handle.end", "commit", "clock.sample", "tx.end", "tx.check", "lock", "unlock"),
 )
-"""Kinds of which there are many: without a message most of them do not matter later."""
+"""Frequent kinds: events of them without a message are mostly not needed later."""
 
 MOST_BROADCAST = 2_000_000
-"""Keys up to this number are sent to every task; with more of them rows are shuffled."""
+"""Up to this number, keys are broadcast; with more of them rows are shuffled."""
 
 _ACCOUNT = ", ".join(ACCOUNT)
 _KEY = f"""if(message_id is not null, xxhash64({_ACCOUNT}, message_id),
@@ -43,14 +44,14 @@ _CODES = (
     "xxhash64(`group`) as reader",
 )
 _WAY = "xxhash64(in_queue, reader, if(coalesce(ordered, true), lane, null)) as way"
-"""What a group reads in the order of its places: a queue, or a message group of it."""
+"""The unit that a group reads in the order of offsets: a queue, or a message group of it."""
 
 
 def kept(events: DataFrame, settings: DataFrame, kept_us: int, any_us: int) -> tuple[DataFrame, int]:
     """Return the rows to carry, and the number of open messages that are dropped.
 
-    All rows from `kept_us` on stay, those of messages that were heard of since then, and those of open ones that were
-    heard of since `any_us`. `settings` are as `frames.settings` returns them.
+    These are all rows from `kept_us` on, all rows of messages with an event since then, and those of open messages with
+    an event since `any_us`. `settings` are the result of `frames.settings`.
     """
     keyed = events.select("*", F.expr(_KEY))
     old = keyed.where(F.col("t_wall_us") < kept_us)
@@ -73,13 +74,13 @@ def kept(events: DataFrame, settings: DataFrame, kept_us: int, any_us: int) -> t
         f"""stays or t_wall_us >= {kept_us} or t_wall_us >= {any_us} and ({_IS_UNKNOWN} or {_IS_OF_TX} or {_IS_LOCK})
         or message_id is null and kind not in {ROUTINE}"""
     )
-    # Sends of dropped messages are unknown from here on: what was stored before must not seem to come from nowhere.
+    # Sends of dropped messages are unknown from here on: their deliveries must not violate INV-ORIGIN.
     begun = f"if(kind = 'recorder.start', greatest(t_wall_us, {kept_us}), t_wall_us)"
     return rows.withColumn("t_wall_us", F.expr(begun)).select(events.columns), forgotten
 
 
 def _open(keyed: DataFrame, old: DataFrame, settings: DataFrame, kept_us: int) -> DataFrame:
-    """The keys of open messages. What deliveries since `kept_us` have passed may still come."""
+    """Return the keys of open messages. Messages skipped by deliveries since `kept_us` may still be delivered."""
     order = F.broadcast(settings.select(*SCOPE, "group", "ordered"))
     read = keyed.where("kind = 'deliver' and `group` is not null").join(order, [*SCOPE, "group"], "left")
     readers = read.selectExpr(_CODES[0], _CODES[3], "ordered").distinct()
@@ -114,7 +115,7 @@ def _open(keyed: DataFrame, old: DataFrame, settings: DataFrame, kept_us: int) -
 
 
 def _places(old: DataFrame, any_us: int) -> DataFrame:
-    """The messages at the borders of what each group has read, by queue and filter, and so long by message group."""
+    """Return the messages at the bounds of what each group has read, by queue and filter, and by message group."""
     read = old.where(f"{_IS_READ} and message_id is not null").selectExpr(
         f"xxhash64({_ACCOUNT}, topic, `group`, broker, queue, filter) as way",
         "explode(array_distinct(array(null, if(message_group is null, null, xxhash64(message_group))))) as lane",
@@ -126,7 +127,7 @@ def _places(old: DataFrame, any_us: int) -> DataFrame:
 
 
 def _alone(old: DataFrame) -> DataFrame:
-    """The latest commit in each queue, the first poll of each group, and the latest of each member about its locks."""
+    """Return the latest commit in each queue, the first poll of each group, and each member's last lock request."""
     rank = "if(kind = 'receive', -t_wall_us, t_wall_us * 1024 + (seq & 1023))"
     member = f"if({_IS_LOCK}, xxhash64(recorder, client_id, epoch), null)"
     whose = f"xxhash64(kind, phase, {_ACCOUNT}, topic, `group`, broker, queue, {member})"

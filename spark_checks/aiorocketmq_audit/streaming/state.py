@@ -1,4 +1,4 @@
-"""How far a recording was followed: what one batch leaves to the next beside events. No Spark, no files, no clock."""
+"""The state of following a recording, which one batch passes to the next with the events. No Spark, files or clock."""
 
 from __future__ import annotations
 
@@ -21,64 +21,64 @@ class State:
     folders: list[str] = field(default_factory=list)
     batch: int = -1
     watermark_us: int = 0
-    """All that happened up to here was read, or was waited for in vain."""
+    """All events up to here were read, or timed out."""
     kept_us: int = 0
-    """All events from here on are carried, and of earlier ones those that may still matter."""
+    """All events from here on are carried, and of earlier ones those that may still be needed."""
     counts: list[dict[str, Any]] = field(default_factory=list)
-    """`recording.gates.counts` of all that was read."""
+    """`recording.gates.counts` of all rows read."""
     spans: Spans = field(default_factory=dict)
     names: list[str] = field(default_factory=list)
     """`name_of` the files that were read: mostly recorders."""
     findings: Mapping[str, int] = field(default_factory=dict)
-    """How many findings there are by check, invariant, verdict and exemption, with tabs between them."""
+    """Number of findings by check, invariant, verdict and exemption, separated by tabs."""
     flaws: list[str] = field(default_factory=list)
-    """Sentences on why nothing can be valid."""
+    """Reasons for which the verdict cannot be valid."""
     late_rows: int = 0
-    """Rows that came when their time had been judged."""
+    """Rows that were read after their time had been judged."""
     forgotten: int = 0
-    """Open messages that were dropped, to bound what is carried."""
+    """Open messages that were dropped to bound the carried events."""
 
     def to_json(self) -> str:
-        """Return it as text, of which `State(**json.loads(text))` makes it again."""
+        """Return the state as text; `State(**json.loads(text))` restores it."""
         return json.dumps(dataclasses.asdict(self))
 
     @property
     def rows(self) -> dict[str, int]:
-        """How many different rows of each recorder were read."""
+        """Return the number of distinct rows read, by recorder."""
         return {name: sum(last - first + 1 for first, last, _ in of) for name, of in self.spans.items()}
 
     @property
     def ended(self) -> set[str]:
-        """Recorders whose every row was read."""
+        """Return the recorders of which all rows were read."""
         ends = {row["recorder"] for row in self.counts if row["kind"] == "recorder.end"}
         return {name for name in ends if len(self.spans[name]) == 1 and self.spans[name][0][0] == 0}
 
     @property
     def is_complete(self) -> bool:
-        """All known recorders have ended."""
+        """Return whether all known recorders are complete."""
         return bool(self.spans) and self.ended == self.spans.keys()
 
     @property
     def silent(self) -> dict[str, int]:
-        """Recorders that were waited for in vain, and up to when (µs) their rows were read."""
+        """Return the recorders that timed out, and the time (µs) up to which their rows were read."""
         running = {name: reached(self.spans[name]) for name in self.spans.keys() - self.ended}
         return {name: to_us for name, to_us in running.items() if to_us < self.watermark_us}
 
     @property
     def has_gaps(self) -> bool:
-        """Rows from before the watermark are missing."""
+        """Return whether rows before the watermark are missing."""
         return any(reached(of) < min(self.watermark_us, of[-1][2]) for of in self.spans.values())
 
 
 def name_of(file: str) -> str:
-    """Return the recorder `R` of a file `R-NNNNN.parquet` or `R-NNNNN.parquet.open`; of others their name."""
+    """Return the recorder `R` of a file `R-NNNNN.parquet` or `R-NNNNN.parquet.open`; for other files their name."""
     name = file.rpartition("/")[2].removesuffix(".open").removesuffix(".parquet")
     head, _, number = name.rpartition("-")
     return head if head and number.isdecimal() else name
 
 
 def with_runs(spans: Spans, runs: Iterable[tuple[str, int, int, int]]) -> dict[str, list[Span]]:
-    """Return `spans` with more runs of rows (recorder, first, last, time), which may overlap or follow each other."""
+    """Return `spans` merged with more row ranges (recorder, first, last, time), which may overlap or be adjacent."""
     merged = dict(spans)
     for name, *run in runs:
         previous, merged[name] = merged.get(name, ()), []
@@ -97,10 +97,10 @@ def reached(spans: list[Span]) -> int:
 
 
 def watermark(state: State, names: Collection[str], lateness_us: int) -> int:
-    """Return the time up to which nothing is outstanding; it never falls.
+    """Return the time up to which no rows are outstanding; it never decreases.
 
-    A recorder without news, or with missing rows, holds the others up by `lateness_us` of the recording's own time; so
-    does one of which only a file is known, by `names`.
+    A recorder without new rows, or with missing rows, delays it by at most `lateness_us` of the recording's own time;
+    so does a recorder of `names` without any rows yet.
     """
     newest = max((to_us for of in state.spans.values() for *_, to_us in of), default=0)
     running = (state.spans[name] for name in state.spans.keys() - state.ended)

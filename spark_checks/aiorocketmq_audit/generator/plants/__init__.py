@@ -1,4 +1,4 @@
-"""Kinds of faults, and of what only looks like one, that can be planted into a recording: scenes by name."""
+"""Kinds of faults, and of exempted behaviour, that can be injected into a recording: scenes by name."""
 
 from __future__ import annotations
 
@@ -13,37 +13,37 @@ __all__ = ["KINDS", "Kind", "Planted", "rows_of"]
 
 @dataclass(frozen=True, slots=True)
 class Kind:
-    """One way to break one promise in a scene in which all else is as promised; or none, without an invariant."""
+    """A scene that violates one invariant and no other; none if `invariant` is unset."""
 
     check: str
     invariant: str
     script: str
     """Steps in the language of `scene`."""
     observer: str
-    """Who records it: `broker` or `client`."""
+    """The observer that records it: `broker` or `client`."""
     alone: bool
-    """It concerns whole groups or servers, and so needs a recording of its own: it would exempt others."""
+    """It affects whole groups or servers and would exempt other findings: it needs a recording of its own."""
 
 
 @dataclass(frozen=True, slots=True)
 class Planted:
-    """A finding that the audit must come to."""
+    """A finding that the audit must report."""
 
     kind: str
     check: str
     invariant: str
     observer: str
     topic: str
-    """Of its scene alone."""
+    """The topic of its scene, which no other scene uses."""
     message_id: str
     attempt: int | None
-    """Of the delivery that must be found; None if it is the message."""
+    """Attempt of the delivery that must be reported; None for the message itself."""
 
 
 def rows_of(name: str, *, number: int, start_us: int, shape: Shape) -> tuple[list[Row], tuple[Planted, ...]]:
-    """The rows of a scene of this kind in the order of its steps, and what must be found in them.
+    """Return the rows of a scene of this kind in the order of its steps, and the expected findings.
 
-    `number` tells apart scenes of one kind; times are microseconds from `start_us` on. See `planting.numbered`.
+    `number` distinguishes scenes of one kind; times are microseconds from `start_us` on. See `planting.numbered`.
     """
     kind = KINDS[name]
     scene = Scene(name, number, start_us, shape, kind.observer)
@@ -53,7 +53,7 @@ def rows_of(name: str, *, number: int, start_us: int, shape: Shape) -> tuple[lis
 
 
 def _read(text: str) -> dict[str, Kind]:
-    """Kinds under `[check: invariant]` or `[none]`, one a line: `name [client] [alone]: steps`."""
+    """Parse kinds under `[check: invariant]` or `[none]`, one a line: `name [client] [alone]: steps`."""
     kinds: dict[str, Kind] = {}
     check = invariant = ""
     for line in text.replace("\n    ", " ").splitlines():
@@ -74,4 +74,4 @@ def _all() -> dict[str, Kind]:
 
 
 KINDS = _all()
-"""By name: what is broken, and how."""
+"""All kinds by name."""

@@ -1,20 +1,20 @@
-"""Player of scenes: messages of their own in which one promise is broken, or only seems to be.
+"""Player of scenes: separate messages for which one invariant is violated, or appears to be.
 
-A scene is a text of steps, parted by `;`. A step is `TIME VERB [MESSAGES] [NAME=VALUE]... [!]`, such as
+A scene is a text of steps, separated by `;`. A step is `TIME VERB [MESSAGES] [NAME=VALUE]... [!]`, such as
 `1+H deliver m0/2 client=b ack=.5 !`.
 
-TIME      Seconds from the scene's begin, or several, parted by commas: sums of numbers and of H (the lease), S and S2
-          (the waits after a first and a second attempt), N (the most attempts), t (the time of the step before) and
+TIME      Seconds from the scene's begin, or several, separated by commas: sums of numbers and of H (the lease), S and
+          S2 (the waits after a first and a second attempt), N (the most attempts), t (the time of the step before) and
           back (when the message that was retried last is available again).
 VERB      A kind of event, or `unsent` (writes nothing), `nack` and `extend` (changes of a lease), `pull` (delivery to a
           pull consumer), `climb` (failing deliveries up to an attempt, which stays open), `handle` (a push consumer's
           handler, which ends if there is an until=TIME).
-MESSAGES  Parted by commas: m3 is at offset 3, o3 too and has a message group; letters behind tell two at one offset
-          apart; m3/2 is its second attempt. What is delivered by one step comes in one answer.
+MESSAGES  Separated by commas: m3 is at offset 3, o3 as well with a message group; a suffix of letters distinguishes
+          messages at one offset; m3/2 is its second attempt. Messages delivered by one step are in one answer.
 NAME      A column; client, one of the scene's own; of a delivery ack and nack, the seconds after which it is settled,
           and asked, for how long its poll was open; for, the seconds from a call to its answer; wait, of a change.
 VALUE     `none`; a TIME in columns of microseconds; KEY:TEXT in maps; `*` in texts is the scene's topic.
-!         Must be found: the delivery if the step is one (or its handler), else the message; `!!` twice.
+!         An expected finding: of the delivery if the step is one (or its handler), else of the message; `!!` two.
 
 A step with a range such as {0-3} is played for each of its numbers, which replaces it and each {}.
 """
@@ -31,7 +31,7 @@ from aiorocketmq_audit.generator.layout import SCHEMA
 from aiorocketmq_audit.generator.shape import Shape
 
 Row: TypeAlias = dict[str, Any]
-"""Columns of the recording that have a value, each of its column's type."""
+"""Columns of the recording with a value, each of its column's type."""
 
 Options: TypeAlias = dict[str, str]
 
@@ -50,7 +50,7 @@ _DEFAULTS = {
     "lite.sync": "group=group-0 client=a",
     **dict.fromkeys(("lock", "unlock"), "group=lockers client=a role=push broker=broker-0 queue=0"),
 }
-"""What steps declare if they declare nothing else."""
+"""Default options of steps."""
 
 _CALLS = ("receive", "tx.end", "recall", "lite.sync", "lock", "unlock")
 _SETTLEMENTS = {"ack": "ack", "nack": "change", "extend": "change", "forward": "forward"}
@@ -60,7 +60,7 @@ _OF_MESSAGE = ("topic", "lite_topic", "message_group", "tag", "due_us")
 _ABOUT = (
     "topic lite_topic broker queue offset message_id message_group tag group client_id role attempt delivery"
 )
-"""What other rows repeat of a delivery."""
+"""Columns of a delivery that other rows repeat."""
 
 _TERM = re.compile(r"([+-]?)(\d*\.?\d*)([a-zA-Z]\w*)?")
 _RANGE = re.compile(r"\{(\d+)-(\d+)\}")
@@ -72,10 +72,10 @@ class Scene:
     def __init__(self, name: str, number: int, start_us: int, shape: Shape, observer: str) -> None:
         self.rows: list[Row] = []
         self.expected: list[tuple[str, str, int | None]] = []
-        """Topic, message and attempt (None: the message itself) of what must be found."""
+        """Topic, message and attempt (None: the message itself) of expected findings."""
         self._name = f"{name.replace('.', '-')}-{number}"
         self._topic = f"scene-{self._name}"
-        """Of its own, so that it disturbs no other queue, poll or drain."""
+        """A separate topic, so that no other queue, poll or drain is affected."""
         self._start_us = start_us
         self._observer = observer
         self._by_client = observer == "client"
@@ -88,7 +88,7 @@ class Scene:
         self._ids = 0
 
     def play(self, script: str) -> None:
-        """Append the rows of all steps. Raises KeyError or ValueError for a step that is none."""
+        """Append the rows of all steps; KeyError or ValueError for an invalid step."""
         for step in _steps(script):
             when, verb, *words = step.split()
             marks = words.pop().count("!") if words and words[-1].strip("!") == "" else 0
@@ -186,7 +186,7 @@ class Scene:
         return row | {"handle": row["delivery"]}
 
     def _settle(self, verb: str, name: str, at: float, options: Options) -> None:
-        """Acknowledge, change or forward what was delivered last, or make it a dead letter."""
+        """Acknowledge, change or forward the last delivery, or make it a dead letter."""
         delivery = self._last[name]
         row = {column: delivery.get(column) for column in _ABOUT.split()} | self._cells(options)
         if verb == "dlq.deliver":
@@ -230,7 +230,7 @@ class Scene:
             raise ValueError(f"no verb: {kind}")
 
     def _call(self, kind: str, at: float, row: Row, options: Options) -> None:
-        """A call and its answer; a broker records one row of both."""
+        """Add a call and its answer; a broker records one row for both."""
         call = at - self._sum(options.get("for", ".001" if self._by_client else "0"))
         if self._by_client or kind == "receive":
             row = {"op_id": self._unique()} | row
@@ -242,7 +242,7 @@ class Scene:
         self.rows.append({"kind": kind, "t_wall_us": self._instant(at), "observer": self._observer} | row)
 
     def _cells(self, options: Options) -> Row:
-        """The columns among the options."""
+        """Return the columns among the options."""
         cells = {name: self._value(name, text) for name, text in options.items() if name in SCHEMA.names}
         return cells | ({"client_id": self._client(options["client"])} if "client" in options else {})
 
@@ -259,7 +259,7 @@ class Scene:
         return text.replace("*", self._topic)
 
     def _sum(self, text: str) -> float:
-        """The value of a sum such as `2H+.5`: seconds, or attempts."""
+        """Return the value of a sum such as `2H+.5`: seconds, or attempts."""
         terms = [term for term in _TERM.finditer(text) if term[0]]
         if not terms or sum(len(term[0]) for term in terms) != len(text):
             raise ValueError(f"no sum: {text}")
