@@ -152,7 +152,7 @@ class Desk:
         )
 
     def wait(self, seconds: float, *, heartbeats: bool = True) -> None:
-        """Let time pass; clients go on sending heartbeats unless asked not to."""
+        """Let time pass; clients keep sending heartbeats by default."""
         end = self.now + seconds
         while heartbeats and end - self.now > 60.0:
             self.now += 60.0

@@ -87,14 +87,14 @@ def test_the_signed_date_may_be_any_text_where_no_window_is_set() -> None:
     assert may(broker, signature(date="yesterday"))
 
 
-def test_a_window_refuses_dates_that_are_too_far_off_and_texts_that_are_none() -> None:
+def test_a_window_refuses_distant_and_invalid_dates() -> None:
     broker = broker_with(User("app", "secret"), profile=replace(DOCUMENTED, signature_window=900.0))
     assert may(broker, signature(), now=NOW + 900)
     assert not may(broker, signature(), now=NOW + 901)
     assert not may(broker, signature(date="yesterday"), now=NOW + 901)
 
 
-def test_a_session_token_counts_where_the_profile_says_so() -> None:
+def test_a_session_token_counts_by_profile() -> None:
     user = User("app", "secret", session_token="token")
     assert may(broker_with(user), signature(token="token"))
     assert not may(broker_with(user), signature(token="old"))
@@ -182,11 +182,11 @@ def test_every_right_that_a_call_needs_must_be_there() -> None:
     assert not may(broker, signature(), Need(Right.SUBSCRIBE, "t"), Need(Right.GROUP, "g"))
 
 
-def test_who_may_everything_is_not_asked_for_rights() -> None:
+def test_administrators_need_no_single_rights() -> None:
     assert may(broker_with(User("app", "secret")), signature(), Need(Right.PUBLISH, ""))
 
 
-def test_calls_stay_checked_when_the_last_user_is_gone() -> None:
+def test_calls_stay_checked_without_users_left() -> None:
     broker = broker_with(User("app", "secret"))
     broker.remove_user("app", now=NOW)
     assert broker.access.is_checked
@@ -202,7 +202,7 @@ def test_a_user_replaces_the_one_of_its_access_key() -> None:
     assert [user.access_key for user in broker.access.users()] == ["a", "app"]
 
 
-def test_changes_and_refusals_are_told_without_secrets() -> None:
+def test_events_of_users_have_no_secrets() -> None:
     broker = broker_with(User("app", "s3cret"))
     may(broker, signature("wrong"))
     changed, refused = broker.take_events()

@@ -76,7 +76,7 @@ def test_a_topic_may_grow_and_shrink(desk: Any) -> None:
     assert desk.ids() == ["m"]
 
 
-def test_a_deleted_topic_is_gone_with_everything(desk: Any) -> None:
+def test_a_deleted_topic_leaves_nothing(desk: Any) -> None:
     desk.send("a", "b")
     delivery, _ = desk.receive()
     desk.wait_for_return()
@@ -94,7 +94,7 @@ def test_a_deleted_topic_is_gone_with_everything(desk: Any) -> None:
     assert desk.ids() == ["c"]
 
 
-def test_a_deleted_group_is_gone_except_its_dead_letters(make_desk: Any) -> None:
+def test_a_deleted_group_leaves_its_dead_letters_only(make_desk: Any) -> None:
     desk = make_desk()
     desk.add_group("h")
     desk.send("a", "b")
@@ -111,7 +111,7 @@ def test_a_deleted_group_is_gone_except_its_dead_letters(make_desk: Any) -> None
     assert desk.ids() == expected
 
 
-def test_changes_are_told_as_events(desk: Any) -> None:
+def test_changes_are_events(desk: Any) -> None:
     desk.broker.update_topic(TopicConfig("t", permission=Permission.READ), now=desk.now)
     desk.broker.delete_topic("t", now=desk.now)
     desk.broker.update_group(GroupConfig("g", max_attempts=3), now=desk.now)
@@ -193,7 +193,7 @@ def test_time_never_runs_backwards(desk: Any) -> None:
     assert desk.broker.now == desk.now
 
 
-def test_nothing_to_tell_is_an_empty_tuple(desk: Any) -> None:
+def test_without_outputs_the_tuple_is_empty(desk: Any) -> None:
     desk.broker.take_events()
     assert desk.broker.take_events() == ()
     assert desk.broker.take_outputs() == ()

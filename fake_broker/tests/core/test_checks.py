@@ -1,4 +1,4 @@
-"""Producers are asked about transactions that nobody ended (9.3)."""
+"""Producers are checked for open transactions (9.3)."""
 
 from typing import Any
 
@@ -70,7 +70,7 @@ def check_times(desk: Any) -> list[float]:
     return [event.at - START for event in desk.seen(TransactionChecked)]
 
 
-def test_an_orphan_is_asked_for_after_its_immunity_and_then_every_interval(timed: Any) -> None:
+def test_a_half_message_is_checked_after_its_immunity_and_every_interval(timed: Any) -> None:
     timed.wait(5.0)
     prepare(timed, "m")
     timed.wait(200.0)
@@ -141,7 +141,7 @@ def test_an_answer_to_a_check_ends_the_transaction(office: Any) -> None:
 
 
 @pytest.mark.parametrize("resolution", [Resolution.COMMIT, Resolution.ROLLBACK])
-def test_nobody_is_asked_about_what_has_ended(office: Any, resolution: Resolution) -> None:
+def test_ended_transactions_are_not_checked(office: Any, resolution: Resolution) -> None:
     prepare(office, "m")
     end(office, resolution)
     office.wait(120.0)
@@ -177,8 +177,8 @@ def test_the_contract_gives_up_after_four_hours(timed: Any) -> None:
     assert timed.broker.half_messages() == ()
 
 
-def test_checks_count_with_nobody_to_ask(make_apache: Any) -> None:
-    """Session §6: a producer that joins at 82 s is told TRANSACTION_CHECK_TIMES = 3."""
+def test_checks_count_without_a_producer(make_apache: Any) -> None:
+    """Session §6: a producer that joins at 82 s gets TRANSACTION_CHECK_TIMES = 3."""
     desk = make_apache(type=TopicType.TRANSACTION)
     prepare(desk, "m")
     desk.wait(82.0)
@@ -189,8 +189,8 @@ def test_checks_count_with_nobody_to_ask(make_apache: Any) -> None:
     assert desk.broker.half_messages()[0].message.properties["TRANSACTION_CHECK_TIMES"] == "3"
 
 
-def test_producers_of_the_topic_are_asked_in_turn(office: Any) -> None:
-    """R9.8: whoever named the topic, not only the sender; others are never asked."""
+def test_producers_of_the_topic_are_checked_in_turn(office: Any) -> None:
+    """R9.8: any producer of the topic, not only the sender; others are never checked."""
     produce(office, "q")
     produce(office, "other", "u")
     prepare(office, *(f"m{n}" for n in range(6)))
@@ -198,7 +198,7 @@ def test_producers_of_the_topic_are_asked_in_turn(office: Any) -> None:
     assert sorted(client for client, _ in asked(office)) == ["p"] * 3 + ["q"] * 3
 
 
-def test_a_producer_without_a_stream_is_not_asked(office: Any) -> None:
+def test_a_producer_without_a_stream_is_not_checked(office: Any) -> None:
     produce(office, "q")
     office.broker.lose_stream("p", now=office.now)
     prepare(office, "m", "n")
@@ -210,7 +210,7 @@ def test_a_producer_without_a_stream_is_not_asked(office: Any) -> None:
     assert {client for client, _ in asked(office)} == {"p"}
 
 
-def test_a_producer_that_is_forgotten_is_not_asked(scanned: Any) -> None:
+def test_an_expired_producer_is_not_checked(scanned: Any) -> None:
     """Session §6: without heartbeats the last command comes before the expiry."""
     prepare(scanned, "m")
     scanned.wait(300.0, heartbeats=False)
@@ -267,7 +267,7 @@ def test_an_old_born_time_and_one_from_the_future_have_no_immunity(scanned: Any,
 
 
 @pytest.mark.parametrize("born", [None, START - 80 * 3600.0])
-def test_without_a_credible_born_time_nobody_is_asked(scanned: Any, born: float | None) -> None:
+def test_without_a_credible_born_time_there_is_no_check(scanned: Any, born: float | None) -> None:
     """Session §6: dropped in silence."""
     prepare(scanned, "m", born_timestamp=born)
     scanned.wait(100.0)
@@ -296,7 +296,7 @@ def test_a_separate_proxy_leaves_mixed_topics_alone(make_desk: Any) -> None:
     assert asked(desk) == []
 
 
-def test_checks_go_on_after_a_restart(office: Any) -> None:
+def test_checks_continue_after_a_restart(office: Any) -> None:
     prepare(office, "m")
     office.broker.restart(now=office.now)
     produce(office, "p")

@@ -136,7 +136,7 @@ def test_both_protocols_see_the_same_messages_and_offsets(documented: Any) -> No
     assert desk.broker.get_offset("g", "t", 0, now=desk.now) == 1
 
 
-def test_a_pull_creates_its_group_and_one_that_may_not_consume_gets_nothing(desk: Any) -> None:
+def test_a_pull_creates_its_group(desk: Any) -> None:
     pull(desk)
     assert desk.broker.has_group("classic")
     desk.broker.update_group(GroupConfig("classic", consume_enabled=False), now=desk.now)
@@ -182,7 +182,7 @@ def test_a_half_message_is_ended_by_its_offset(desk: Any) -> None:
     assert refused.value.code is Code.INVALID_TRANSACTION_ID
 
 
-def test_a_producer_of_the_group_is_asked_and_answers_with_the_new_offset(desk: Any) -> None:
+def test_a_checked_producer_answers_with_the_new_offset(desk: Any) -> None:
     first = half(desk, "m")
     desk.broker.beat(7, Heartbeat("p", producers=("pg",)), now=desk.now)
     desk.broker.advance(desk.now + 70.0)

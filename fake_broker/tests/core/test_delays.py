@@ -55,7 +55,7 @@ def test_a_time_in_the_past_means_now(delay: Any) -> None:
     assert delay.one().message.message_type is MessageType.DELAY
 
 
-def test_delayed_messages_come_in_order_of_their_times_and_wake_who_waits(delay: Any) -> None:
+def test_delayed_messages_are_ordered_by_time_and_wake_polls(delay: Any) -> None:
     poll_id = delay.park(1)
     delay.send("late", delivery_timestamp=delay.now + 10.0)
     delay.send("early", delivery_timestamp=delay.now + 5.0)
@@ -146,7 +146,7 @@ def test_recall_is_off_on_a_real_server(make_apache: Any) -> None:
     assert recall(desk, handle) is Code.INTERNAL_SERVER_ERROR
 
 
-def test_one_of_two_messages_with_the_same_id_and_time_does_not_keep_the_other(delay: Any) -> None:
+def test_two_messages_with_the_same_id_and_time_are_both_delivered(delay: Any) -> None:
     delay.send("m", "m", delivery_timestamp=delay.now + 5.0)
     delay.wait(6.0)
     assert delay.ids() == ["m", "m"]

@@ -217,7 +217,7 @@ def test_a_subscriber_may_begin_at_a_time(floor: Any) -> None:
     assert ids(floor) == (["old", "new"] if floor.profile.lite_times_ignored else ["new"])
 
 
-def test_the_last_place_is_kept_while_nobody_subscribes(floor: Any) -> None:
+def test_progress_is_kept_without_subscribers(floor: Any) -> None:
     sync(floor, "a", ADD, "x")
     send(floor, "x", "1", "2", "3")
     for delivery in receive(floor, batch=1):
@@ -236,8 +236,8 @@ def test_a_new_start_takes_what_is_out_away(floor: Any) -> None:
     assert ids(floor, "b") == []
 
 
-def test_one_subscriber_at_a_time_where_the_group_says_so(make_desk: Any) -> None:
-    """Session §7.2: the one before is told."""
+def test_an_exclusive_group_has_one_subscriber_at_a_time(make_desk: Any) -> None:
+    """Session §7.2: the one before is notified."""
     desk = open_floor(make_desk(fields={"lite_service": LiteService.SERVED}), lite_exclusive=True)
     sync(desk, "a", ADD, "x", "y")
     sync(desk, "b", ADD, "x")
@@ -262,7 +262,7 @@ def test_a_subscription_that_is_not_repeated_ends(floor: Any) -> None:
     assert ids(floor) == []
 
 
-def test_a_repeated_subscription_lives_on(floor: Any) -> None:
+def test_a_repeated_subscription_does_not_expire(floor: Any) -> None:
     for _ in range(10):
         sync(floor, "a", REPLACE, "x")
         floor.wait(100.0)
@@ -299,15 +299,15 @@ def test_a_restart_forgets_subscriptions_and_nothing_else(floor: Any) -> None:
     ],
     ids=["not repeated", "client gone", "restart", "group deleted", "parent deleted"],
 )
-def test_it_is_told_once_that_a_client_wants_nothing_more(floor: Any, end: Callable[[Any], Any]) -> None:
+def test_the_end_of_all_subscriptions_is_reported_once(floor: Any, end: Callable[[Any], Any]) -> None:
     sync(floor, "a", ADD, "x")
     end(floor)
     told = [(event.client_id, event.names) for event in floor.seen(LiteSubscribed)]
     assert told == [("a", ("x",)), ("a", ())]
 
 
-def test_a_lite_topic_that_nobody_writes_to_ends(floor: Any) -> None:
-    """R4.34: whatever lies in it; its subscribers are told."""
+def test_a_lite_topic_without_writes_expires(floor: Any) -> None:
+    """R4.34: with its messages; its subscribers are notified."""
     sync(floor, "a", ADD, "x")
     send(floor, "x", "1")
     assert ids(floor) == ["1"]
@@ -446,8 +446,8 @@ def test_a_forwarded_lite_message_lets_the_next_go(floor: Any) -> None:
     assert [one.content.message_id for one in floor.broker.dead_letters("lg")] == ["1"]
 
 
-def test_what_is_deleted_from_the_log_is_gone_from_its_lite_topic(floor: Any) -> None:
-    """R11.1: old messages go whoever has read them, also one that is in somebody's hands."""
+def test_deleted_messages_leave_their_lite_topic(floor: Any) -> None:
+    """R11.1: expired messages are deleted, consumed or not, in flight or not."""
     sync(floor, "a", ADD, "x")
     send(floor, "x", "held", "waiting")
     assert ids(floor, batch=1) == ["held"]

@@ -97,7 +97,7 @@ class BrokerMachine(RuleBasedStateMachine):
         self.places: dict[str, tuple[str, str, int]] = {}
         self.accepted: set[str] = set()
         self.unordered: set[str] = set()
-        """Groups whose order was disturbed on purpose."""
+        """Groups whose order was disturbed by intention."""
         self.batches: dict[str, tuple[int, set[str]]] = {}
         self.handles: set[str] = set()
 
@@ -551,5 +551,7 @@ def test_the_promises_hold_whatever_happens(check_promises: Callable[..., None],
     ],
     ids=["out of order", "twice", "lost", "back after the ack"],
 )
-def test_a_broken_promise_is_noticed(is_noticed: Callable[..., bool], profile: Profile, parts: Parts) -> None:
+def test_a_broken_promise_is_detected(
+    is_noticed: Callable[..., bool], profile: Profile, parts: Parts
+) -> None:
     assert is_noticed(BrokerMachine, profile, partial(Broker, parts=parts))

@@ -310,7 +310,7 @@ class ProducerMachine(RuleBasedStateMachine):
 
 
 class Obstinate(Checks):
-    """Asks about what has ended."""
+    """Checks ended transactions."""
 
     def leave(self, half: HalfMessage) -> None:
         pass
@@ -347,7 +347,7 @@ def test_the_promises_hold_whatever_happens(check_promises: Callable[..., None],
 
 @pytest.mark.parametrize("profile", PROFILES[:2], ids=lambda profile: profile.name)
 @pytest.mark.parametrize("checks", [Obstinate, Silent, Hasty], ids=["asks on", "never asks", "asks at once"])
-def test_a_broken_promise_is_noticed(
+def test_a_broken_promise_is_detected(
     is_noticed: Callable[..., bool], profile: Profile, checks: type[Checks]
 ) -> None:
     assert is_noticed(ProducerMachine, profile, partial(Broker, parts=Parts(checks=checks)))

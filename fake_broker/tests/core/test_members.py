@@ -33,7 +33,7 @@ def membership(*topics: str, expression: str = "*", version: int = 1, **fields: 
 
 
 def beat(desk: Any, channel: int, *memberships: Membership, producers: tuple[str, ...] = ()) -> list[object]:
-    """Send a heartbeat; returns what the broker wants to tell clients."""
+    """Send a heartbeat; return the broker's outputs."""
     desk.broker.beat(channel, Heartbeat(f"c{channel}", memberships, producers), now=desk.now)
     return list(desk.broker.take_outputs())
 
@@ -67,7 +67,7 @@ def test_members_of_a_broadcast_are_not_notified(desk: Any) -> None:
     assert beat(desk, 2, everything) == []
 
 
-def test_the_others_are_notified_when_one_unregisters_or_its_connection_ends(desk: Any) -> None:
+def test_the_others_are_notified_when_a_member_leaves(desk: Any) -> None:
     for channel in (1, 2, 3):
         beat(desk, channel, membership("t"))
     desk.broker.unregister(2, "c2", "shared", "", now=desk.now)
@@ -163,7 +163,7 @@ def test_a_classic_member_decides_what_a_mixed_group_wants(listed: Any) -> None:
     assert [wanted.topic for wanted in group.membership.subscriptions] == ["u"]
 
 
-def test_nobody_is_notified_of_a_grpc_client(listed: Any) -> None:
+def test_grpc_clients_cause_no_notification(listed: Any) -> None:
     beat(listed, 1, membership("t"))
     wanted = Subscription("shared", (("t", FilterExpression()),))
     settings = ClientSettings(ClientType.SIMPLE_CONSUMER, subscription=wanted)

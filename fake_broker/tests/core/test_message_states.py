@@ -60,7 +60,7 @@ class Walk:
         self.desk.wait(self.rng.choice((0.5, 4.0, 15.0)))
 
     def pick(self) -> Any:
-        """A message in hand whose lease is alive and whose handle is the newest, None where there is none."""
+        """A message in flight with a live lease and its newest handle, None without one."""
         alive = {lease.receipt_handle for lease in self.desk.broker.leases()}
         self.held = [one for one in self.held if one.receipt_handle in alive]
         return self.held.pop(self.rng.randrange(len(self.held))) if self.held else None
@@ -92,7 +92,7 @@ def test_an_ordered_group_follows_the_table(make_desk: Any, seed: int) -> None:
     assert walk(desk, seed, by_queue=desk.profile.order_grain is OrderGrain.QUEUE).taken
 
 
-def test_a_history_that_leaves_the_table_is_noticed(make_documented: Any) -> None:
+def test_a_history_outside_the_table_is_detected(make_documented: Any) -> None:
     whole = walk(make_documented(type=TopicType.FIFO, max_attempts=3), 1)
     done = next(id_ for id_, state in whole.states.items() if state is MessageState.COMMITTED)
     whole.desk.send(done, message_group="a")

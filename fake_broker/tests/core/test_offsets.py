@@ -19,7 +19,7 @@ def refused(call: Any, *args: Any, **fields: Any) -> Code:
     return caught.value.code
 
 
-def test_a_stored_offset_is_told(desk: Any) -> None:
+def test_a_stored_offset_is_returned(desk: Any) -> None:
     desk.add_group("h")
     for offset in (7, 3):
         desk.broker.update_offset("g", "t", 0, offset, now=desk.now)
@@ -55,7 +55,7 @@ def test_receives_of_a_normal_group_move_its_offset(desk: Any) -> None:
     assert (snapshot.offset, snapshot.max_offset, snapshot.lag) == (2, 3, 1)
 
 
-def test_a_receive_goes_on_at_a_stored_offset(desk: Any) -> None:
+def test_a_receive_continues_at_a_stored_offset(desk: Any) -> None:
     desk.send("a", "b", "c")
     desk.broker.update_offset("g", "t", 0, 2, now=desk.now)
     assert desk.ids() == ["c"]
@@ -107,7 +107,7 @@ def test_a_reset_moves_a_group_back_and_forth(desk: Any) -> None:
     assert [event.offset for event in desk.seen(OffsetReset)] == [0, 2, 4]
 
 
-def test_messages_in_flight_come_back_in_addition_on_a_real_server(apache: Any) -> None:
+def test_a_real_server_also_redelivers_messages_in_flight(apache: Any) -> None:
     """R10.6, consumption §7: three of three twice; old handles stay valid."""
     apache.send("m")
     first = apache.one()
@@ -150,7 +150,7 @@ def test_a_waiting_consumer_and_a_reset(documented: Any, apache: Any) -> None:
     assert len(apache.answers()[apache.poll_id].deliveries) == 1
 
 
-def test_a_reset_frees_an_ordered_queue_and_counts_anew(make_desk: Any) -> None:
+def test_a_reset_frees_an_ordered_queue_and_its_counts(make_desk: Any) -> None:
     """R8.20, consumption §7."""
     desk = make_desk(ordered=True, type=TopicType.FIFO)
     desk.send("m0", "m1", message_group="A")

@@ -98,7 +98,7 @@ def test_the_contract_refuses_the_old_handle_of_an_ordered_group(lanes: Any) -> 
     assert lanes.ack(first) is Code.INVALID_RECEIPT_HANDLE
 
 
-def test_an_offset_outside_the_batch_is_refused_and_a_committed_one_accepted(queues: Any) -> None:
+def test_an_offset_outside_the_batch_is_refused(queues: Any) -> None:
     """R8.9, consumption §6."""
     send(queues, "m0", "m1", "m2")
     queues.ack(queues.one())

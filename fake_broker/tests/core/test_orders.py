@@ -32,7 +32,7 @@ def test_an_unacked_message_blocks_its_successors_until_it_is_acked(ordered: Any
     assert [d.message.content.message_id for d in ordered.answers()[poll_id].deliveries] == ["m1"]
 
 
-def test_an_unacked_message_is_delivered_again_and_again_never_its_successor(ordered: Any) -> None:
+def test_an_unacked_message_blocks_its_successor(ordered: Any) -> None:
     send(ordered, "m0", "m1")
     for attempt in (1, 2, 3, 4):
         delivery = ordered.one()
@@ -194,7 +194,7 @@ def test_a_batch_comes_free_when_every_unacked_message_is_visible(ordered: Any) 
     assert ordered.ids() == ["m1", "m2"]
 
 
-def test_a_real_server_does_not_tell_waiting_consumers_of_an_extended_end(queues: Any) -> None:
+def test_a_real_server_wakes_no_poll_at_an_extended_end(queues: Any) -> None:
     """Consumption §1: with several open messages the parked poll finds out at its own end."""
     send(queues, "m0", "m1")
     first, _ = queues.receive()
@@ -206,7 +206,7 @@ def test_a_real_server_does_not_tell_waiting_consumers_of_an_extended_end(queues
     assert len(queues.answers()[poll_id].deliveries) == 2
 
 
-def test_a_real_server_tells_of_the_extended_end_of_a_single_message(queues: Any) -> None:
+def test_a_real_server_wakes_polls_for_a_single_message(queues: Any) -> None:
     send(queues, "m0")
     queues.change(queues.one(), 13.0)
     poll_id = queues.park(polling=20.0)
@@ -214,7 +214,7 @@ def test_a_real_server_tells_of_the_extended_end_of_a_single_message(queues: Any
     assert list(queues.answers()) == [poll_id]
 
 
-def test_the_contract_tells_of_every_end(lanes: Any) -> None:
+def test_the_contract_wakes_polls_at_every_end(lanes: Any) -> None:
     send(lanes, "m0", "m1")
     first, _ = lanes.receive()
     lanes.change(first, 13.0)
@@ -223,7 +223,7 @@ def test_the_contract_tells_of_every_end(lanes: Any) -> None:
     assert list(lanes.answers()) == [poll_id]
 
 
-def test_other_message_groups_go_on_in_the_contract(lanes: Any) -> None:
+def test_the_contract_does_not_block_other_message_groups(lanes: Any) -> None:
     send(lanes, "a0", "a1")
     send(lanes, "b0", "b1", group="B")
     assert lanes.ids(1) == ["a0"]
@@ -318,8 +318,8 @@ def test_a_queue_of_unwanted_messages_is_passed_for_good(ordered: Any) -> None:
     assert ordered.ids(tag="*") == []
 
 
-def test_a_delivered_message_may_be_passed_by_the_filter_of_the_next_receive(ordered: Any) -> None:
-    """R8.18: told as filtered, so that nobody looks for it."""
+def test_the_next_filter_may_skip_a_delivered_message(ordered: Any) -> None:
+    """R8.18: recorded as filtered, so that no audit misses it."""
     ordered.send("m0", message_group="A")
     ordered.one()
     ordered.wait(10.0)
@@ -328,7 +328,7 @@ def test_a_delivered_message_may_be_passed_by_the_filter_of_the_next_receive(ord
     assert ordered.ids() == []
 
 
-def test_each_rejected_message_is_told_once(ordered: Any) -> None:
+def test_each_rejected_message_is_reported_once(ordered: Any) -> None:
     ordered.send("m0", message_group="A", tag="b")
     ordered.send("m1", message_group="A", tag="a")
     for _ in range(3):
@@ -387,7 +387,7 @@ def test_a_forward_frees_the_successors(ordered: Any) -> None:
     assert len(ordered.broker.dead_letters("g")) == 1
 
 
-def test_forwarding_the_first_handle_after_a_change_settles_in_an_ordered_group(queues: Any) -> None:
+def test_an_ordered_forward_by_the_first_handle_settles(queues: Any) -> None:
     """Consumption §5a row 2."""
     send(queues, "m0", "m1")
     first = queues.one()
@@ -434,7 +434,7 @@ def test_a_garbage_ack_in_an_ordered_group_is_refused(ordered: Any) -> None:
         ordered.change("garbage", 1.0)
 
 
-def test_an_order_record_that_rests_for_a_day_is_begun_anew(queues: Any) -> None:
+def test_an_order_record_restarts_after_a_day_of_rest(queues: Any) -> None:
     """8.3: the position stays, the attempts count from 1 again."""
     queues.send("a", "b", message_group="A")
     queues.ack(queues.receive()[0])
@@ -445,7 +445,7 @@ def test_an_order_record_that_rests_for_a_day_is_begun_anew(queues: Any) -> None
     assert (again.message.content.message_id, again.attempt) == ("b", 1)
 
 
-def test_the_contract_knows_no_end_of_an_order_record(lanes: Any) -> None:
+def test_order_records_of_the_contract_do_not_expire(lanes: Any) -> None:
     lanes.send("a", message_group="A")
     lanes.one()
     lanes.wait(86_401.0)

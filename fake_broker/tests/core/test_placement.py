@@ -12,7 +12,7 @@ def test_strings_hash_as_in_java(text: str, expected: int) -> None:
     assert java_hash(text) == expected
 
 
-def test_the_hash_is_signed_and_counts_characters_beyond_16_bits_as_two() -> None:
+def test_the_hash_is_signed_and_over_utf16_units() -> None:
     assert java_hash("polygenelubricants") == -(2**31)
     assert java_hash("😀") == 31 * 0xD83D + 0xDE00
 

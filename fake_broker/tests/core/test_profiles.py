@@ -27,7 +27,7 @@ def test_other_servers_are_a_few_fields_away() -> None:
     assert old != APACHE_5_5
 
 
-def test_no_module_asks_for_a_profile_by_name() -> None:
+def test_no_module_compares_profile_names() -> None:
     """A behaviour that differs between profiles is a field, never an `if` on a name."""
     for path in CORE.rglob("*.py"):
         if path.name in ("profile.py", "profiles.py"):

@@ -314,7 +314,7 @@ def test_what_may_be_read_is_read(check_promises: Callable[..., None], profile: 
 
 @pytest.mark.parametrize("profile", PROFILES, ids=lambda profile: profile.name)
 @pytest.mark.parametrize("core", [Hasty, Moving, Unfiltered], ids=lambda kind: kind.__name__)
-def test_a_broker_that_reads_otherwise_is_noticed(
+def test_a_broker_with_another_reading_is_detected(
     is_noticed: Callable[..., bool], profile: Profile, core: Callable[..., Broker]
 ) -> None:
     assert is_noticed(ReadingMachine, profile, core)

@@ -136,7 +136,7 @@ def test_an_sql_filter_sees_properties_tag_keys_and_id(desk: Any) -> None:
     assert [event.message.content.message_id for event in desk.seen(Filtered)] == ["2"]
 
 
-def test_a_message_that_an_sql_filter_rejects_wakes_nobody(desk: Any) -> None:
+def test_a_message_that_an_sql_filter_rejects_wakes_no_poll(desk: Any) -> None:
     """R5.18."""
     parked = desk.broker.receive(sql_request(desk, "price > 20"), now=desk.now)
     desk.send("cheap", properties={"price": "10"})
@@ -173,7 +173,7 @@ def test_a_real_server_bounds_the_polling_time(apache: Any, fields: dict[str, An
     assert parked_for(apache, **fields) == seconds
 
 
-def test_the_contract_polls_as_long_as_asked(documented: Any) -> None:
+def test_the_contract_polls_as_long_as_requested(documented: Any) -> None:
     assert parked_for(documented, polling=0.5) == 0.5
     assert parked_for(documented, polling=60.0, remaining_deadline=90.0) == 60.0
     assert documented.ask(polling=0.0).deliveries == ()
@@ -227,7 +227,7 @@ def test_an_empty_receive_ends_with_its_polling_time(desk: Any) -> None:
     assert (ended.messages, ended.at, ended.asked_at) == (0, parked.until, parked.at)
 
 
-def test_a_new_message_answers_one_waiting_receive_the_one_that_ends_first(desk: Any) -> None:
+def test_a_new_message_answers_the_poll_that_ends_first(desk: Any) -> None:
     """R5.18."""
     late, early = desk.park(polling=20.0), desk.park(polling=10.0)
     desk.send("m")
@@ -243,7 +243,7 @@ def test_each_group_that_waits_gets_the_message(desk: Any) -> None:
     assert set(desk.answers()) == polls
 
 
-def test_messages_of_other_topics_wake_nobody(desk: Any) -> None:
+def test_messages_of_other_topics_wake_no_poll(desk: Any) -> None:
     desk.broker.create_topic(TopicConfig("u"), now=desk.now)
     desk.park()
     desk.send("m", topic="u")
@@ -307,7 +307,7 @@ def test_the_contract_takes_order_from_the_group_of_the_call(documented: Any) ->
     assert documented.ids(1, client="d") + documented.ids(1, client="d") == ["a", "b"]
 
 
-def test_settings_of_a_group_that_is_gone_fall_back_to_the_calls(apache: Any) -> None:
+def test_without_its_group_settings_fall_back_to_the_calls(apache: Any) -> None:
     apache.add_group("o", ordered=True)
     apache.join("d", "o")
     apache.broker.delete_group("o", now=apache.now)
@@ -362,7 +362,7 @@ def test_tag_expressions_choose_as_on_real_servers(desk: Any, expression: str, e
     assert found == expected
 
 
-def test_what_a_filter_rejects_is_gone_for_the_group(desk: Any) -> None:
+def test_filtered_messages_are_consumed_for_the_group(desk: Any) -> None:
     """R5.21, trap 18."""
     desk.send("x", tag="a")
     desk.send("y", tag="b")
@@ -380,7 +380,7 @@ def test_a_waiting_receive_sleeps_through_messages_it_does_not_want(desk: Any) -
     assert [d.message.content.message_id for d in desk.answers()[poll_id].deliveries] == ["y"]
 
 
-def test_the_receive_that_wants_a_message_is_woken_even_if_others_wait_longer(desk: Any) -> None:
+def test_the_poll_with_a_matching_filter_is_woken(desk: Any) -> None:
     desk.park(tag="a", polling=10.0)
     wanted = desk.park(tag="b", polling=20.0)
     desk.send("y", tag="b")
@@ -402,7 +402,7 @@ def test_a_tag_of_equal_hash_does_not_end_the_contracts_poll(documented: Any) ->
     assert list(documented.answers()) == [poll_id]
 
 
-def test_a_waiting_receive_is_ended_by_a_tag_of_equal_hash_on_a_real_server(apache: Any) -> None:
+def test_a_real_server_ends_a_poll_for_a_tag_of_equal_hash(apache: Any) -> None:
     poll_id = apache.park(tag="AaAa")
     apache.send("m", tag="BBBB")
     assert apache.answers()[poll_id].code is Code.MESSAGE_NOT_FOUND
@@ -438,7 +438,7 @@ def test_the_contract_forgets_a_cancelled_receive(documented: Any) -> None:
     assert documented.broker.totals().polls == 0
 
 
-def test_a_cancelled_receive_of_a_real_server_takes_a_message_and_gives_it_back(apache: Any) -> None:
+def test_a_cancelled_poll_of_a_real_server_takes_and_releases(apache: Any) -> None:
     """R5.7, consumption §4: back after 1 s and the revive latency, not counted."""
     poll_id = apache.park()
     apache.broker.cancel_poll(poll_id, now=apache.now)
@@ -465,7 +465,7 @@ def test_cancelling_what_is_not_there_does_nothing(desk: Any) -> None:
     assert desk.broker.take_outputs() == ()
 
 
-def test_deliveries_that_could_not_be_written_come_back_uncounted(desk: Any) -> None:
+def test_unwritten_deliveries_are_redelivered_uncounted(desk: Any) -> None:
     """R5.7, consumption §1."""
     desk.send("m")
     desk.broker.release_deliveries((desk.one().receipt_handle, "unknown"), now=desk.now)

@@ -8,7 +8,7 @@ from aiorocketmq_fake.core.values.events import ClientLeft, LeaseChanged, WrongM
 from aiorocketmq_fake.core.values.model import GroupConfig, RetryPolicy
 
 
-def test_a_renewed_lease_holds_as_long_as_its_client_lives(desk: Any) -> None:
+def test_a_renewed_lease_lasts_as_long_as_its_client(desk: Any) -> None:
     desk.send("m")
     delivery = desk.one(auto_renew=True)
     desk.wait(140.0)
@@ -63,7 +63,7 @@ def test_old_servers_do_not_renew(make_desk: Any) -> None:
     assert desk.one().attempt == 2
 
 
-def test_a_terminated_clients_messages_come_back_soon(desk: Any) -> None:
+def test_a_terminated_clients_messages_are_redelivered_soon(desk: Any) -> None:
     """R7.9."""
     desk.join("d")
     desk.send("m")
@@ -76,7 +76,7 @@ def test_a_terminated_clients_messages_come_back_soon(desk: Any) -> None:
     assert desk.one().attempt == 2
 
 
-def test_a_terminated_clients_ordered_message_comes_back_after_a_second(make_desk: Any) -> None:
+def test_a_terminated_clients_ordered_message_returns_after_1_s(make_desk: Any) -> None:
     desk = make_desk(ordered=True)
     desk.join("d")
     desk.send("m")
@@ -86,7 +86,7 @@ def test_a_terminated_clients_ordered_message_comes_back_after_a_second(make_des
     assert desk.one().attempt == 2
 
 
-def test_a_dead_clients_messages_come_back_when_it_is_forgotten(desk: Any) -> None:
+def test_an_expired_clients_messages_are_redelivered(desk: Any) -> None:
     """Consumption §4: about 130 s on a real server."""
     desk.join("d")
     desk.send("m")
@@ -101,7 +101,7 @@ def test_a_dead_clients_messages_come_back_when_it_is_forgotten(desk: Any) -> No
     assert desk.one().attempt == 2
 
 
-def test_a_plain_lease_outlives_its_client(desk: Any) -> None:
+def test_a_plain_lease_survives_its_client(desk: Any) -> None:
     desk.join("d")
     desk.send("m")
     delivery = desk.one(client="d", invisible=30.0)
@@ -150,7 +150,7 @@ def test_an_ack_with_a_foreign_message_id_is_not_translated(desk: Any) -> None:
     assert desk.ack(delivery.receipt_handle) is Code.INVALID_RECEIPT_HANDLE
 
 
-def test_forwarding_after_a_renewal_kills_the_wrong_message_on_a_real_server(apache: Any) -> None:
+def test_a_forward_after_renewal_takes_the_wrong_message(apache: Any) -> None:
     """Consumption §5a row 4."""
     apache.send("innocent")
     apache.ack(apache.one())
@@ -185,7 +185,7 @@ def test_a_terminated_clients_waiting_receive(documented: Any, apache: Any) -> N
 
 
 def test_a_terminated_clients_auto_renewed_receive_takes_and_returns(apache: Any) -> None:
-    """Consumption §4: the poll answers 40401, the message is given back uncounted."""
+    """Consumption §4: the poll answers 40401, the message is released uncounted."""
     apache.join("d")
     poll_id = apache.park(client="d", auto_renew=True)
     apache.broker.terminate("d", "g", now=apache.now)

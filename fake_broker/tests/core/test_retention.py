@@ -153,7 +153,7 @@ def test_a_full_disk_refuses_producers_and_recovers(desk: Any) -> None:
 # What consumers see
 
 
-def test_a_group_behind_the_first_message_goes_on_there(desk: Any) -> None:
+def test_a_group_behind_the_first_message_continues_there(desk: Any) -> None:
     """R11.2: without any error."""
     keep(desk, retention=HOUR)
     desk.send("a", "b")
@@ -164,7 +164,7 @@ def test_a_group_behind_the_first_message_goes_on_there(desk: Any) -> None:
     assert desk.ids() == ["c"]
 
 
-def test_a_new_group_of_a_real_server_gets_the_last_message_once_others_are_gone(apache: Any) -> None:
+def test_a_new_group_of_a_real_server_starts_at_the_last_message(apache: Any) -> None:
     """R10.3, remoting §9: where nothing was deleted yet it gets everything."""
     keep(apache, retention=HOUR)
     apache.send("a", "b")
@@ -177,7 +177,7 @@ def test_a_new_group_of_a_real_server_gets_the_last_message_once_others_are_gone
     assert apache.ids(group="late") == ["d"]
 
 
-def test_lag_counts_no_messages_that_are_gone(desk: Any) -> None:
+def test_lag_counts_no_deleted_messages(desk: Any) -> None:
     keep(desk, retention=HOUR)
     desk.send("a", "b", "c")
     desk.receive(1)
@@ -197,7 +197,7 @@ def test_a_message_deleted_in_flight_can_be_acked(desk: Any) -> None:
     assert desk.ack_all(delivery.receipt_handle).code is Code.OK
 
 
-def test_a_message_deleted_in_flight_does_not_come_back(desk: Any) -> None:
+def test_a_message_deleted_in_flight_is_not_redelivered(desk: Any) -> None:
     """R11.3."""
     keep(desk, retention=HOUR)
     desk.send("m")
@@ -210,7 +210,7 @@ def test_a_message_deleted_in_flight_does_not_come_back(desk: Any) -> None:
     assert desk.seen(Revived) == []
 
 
-def test_an_ordered_group_is_not_blocked_by_what_is_gone(ordered: Any) -> None:
+def test_deleted_messages_do_not_block_an_ordered_group(ordered: Any) -> None:
     keep(ordered, retention=HOUR)
     ordered.send("a", "b", "c", message_group="x")
     ordered.receive(1, invisible=1.5 * HOUR)
@@ -248,7 +248,7 @@ def test_every_topic_of_the_node_is_cleaned(desk: Any) -> None:
     assert stored(desk) == stored(desk, "u") == []
 
 
-def test_nobody_has_to_wait_for_a_cleaning(desk: Any) -> None:
+def test_cleaning_is_no_deadline(desk: Any) -> None:
     """A clock that jumps from deadline to deadline must not jump three days to find nothing."""
     before = desk.broker.next_deadline()
     desk.send("m")

@@ -20,7 +20,7 @@ from aiorocketmq_fake.core.values.profiles import APACHE_5_5
 from fake_broker.tests.core.conftest import START, Desk
 
 
-def test_an_unacked_message_comes_back_when_its_lease_ends_and_not_before(desk: Any) -> None:
+def test_an_unacked_message_is_redelivered_at_lease_expiry(desk: Any) -> None:
     desk.send("m")
     assert desk.one().attempt == 1
     desk.wait(10.0 + desk.profile.revive_latency - 0.001)
@@ -78,7 +78,7 @@ def test_waiting_consumers_get_returns_at_once(desk: Any) -> None:
     assert desk.answers()[poll_id].deliveries[0].attempt == 2
 
 
-def test_on_old_servers_waiting_consumers_notice_returns_only_at_the_end_of_their_poll(
+def test_old_servers_wake_no_poll_for_redeliveries(
     make_apache: Any,
 ) -> None:
     """R5.20 as on 5.2 and 5.3."""
@@ -172,9 +172,7 @@ def exhaust(desk: Any, deliveries: int) -> None:
 
 
 @pytest.mark.parametrize("limit", [1, 2, 4])
-def test_a_message_is_delivered_as_often_as_the_limit_says_and_then_goes_to_the_dead_letters(
-    make_desk: Any, limit: int
-) -> None:
+def test_the_attempt_limit_bounds_deliveries(make_desk: Any, limit: int) -> None:
     """R7.5."""
     desk = make_desk(max_attempts=limit)
     desk.send("m")
@@ -196,7 +194,7 @@ def test_the_contract_gives_a_message_up_when_its_last_lease_ends(make_documente
     assert len(desk.broker.dead_letters("g")) == 1
 
 
-def test_on_a_real_server_nothing_dies_unless_somebody_receives(make_apache: Any) -> None:
+def test_a_real_server_moves_dead_letters_on_receive_only(make_apache: Any) -> None:
     """Trap 34, consumption §5: the receive that moves a message is answered empty at once."""
     desk = make_apache(max_attempts=1)
     desk.send("m")
@@ -216,7 +214,7 @@ def test_a_lowered_limit_holds_for_messages_on_their_way(desk: Any) -> None:
     assert len(desk.broker.dead_letters("g")) == 1
 
 
-def test_a_receive_of_the_contract_goes_on_past_a_spent_message(make_documented: Any) -> None:
+def test_a_receive_of_the_contract_skips_exhausted_messages(make_documented: Any) -> None:
     desk = make_documented()
     desk.send("m")
     exhaust(desk, 1)
@@ -242,7 +240,7 @@ def read_letters(desk: Any, max_attempts: int = 50) -> Any:
 
 
 def test_dead_letters_are_read_like_any_topic(make_desk: Any) -> None:
-    """R6.20, R7.6, consumption §5: attempts go on counting, the type is DELAY, the origin is hidden."""
+    """R6.20, R7.6, consumption §5: attempts keep counting, the type is DELAY, the origin is hidden."""
     desk = make_desk(max_attempts=3)
     desk.add_group("early")
     desk.send("m", tag="a", keys=("k",), properties={"p": "1"})
@@ -358,7 +356,7 @@ def test_a_cut_or_bent_handle_cannot_be_forwarded(apache: Any) -> None:
     assert apache.broker.dead_letters("g") == ()
 
 
-def test_forwarding_a_changed_handle_kills_the_wrong_message_on_a_real_server(apache: Any) -> None:
+def test_a_forward_of_a_changed_handle_takes_the_wrong_message(apache: Any) -> None:
     """Consumption §1 row 1: the first message of the log is copied, the meant one is lost."""
     apache.send("innocent", "meant")
     _, delivery = apache.receive()

@@ -44,7 +44,7 @@ def test_queues_are_laid_out_as_on_real_servers(
         (TopicType.PRIORITY, (MessageType.PRIORITY,)),
     ],
 )
-def test_routes_tell_what_a_topic_takes(
+def test_routes_list_the_accepted_message_types(
     make_desk: Any, topic_type: TopicType, accepts: tuple[MessageType, ...]
 ) -> None:
     desk = make_desk(type=topic_type)

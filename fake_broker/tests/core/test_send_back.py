@@ -36,7 +36,7 @@ def test_each_failure_waits_longer_and_the_last_one_is_a_dead_letter(desk: Any) 
     assert (events.count(SentBack), events.count(DeadLettered)) == (3, 1)
 
 
-def test_a_copy_tells_where_it_comes_from_however_often_it_failed(desk: Any) -> None:
+def test_every_copy_records_its_origin(desk: Any) -> None:
     desk.send("m", tag="a")
     (message,) = desk.broker.messages("t")
     for origin in ("first", "second"):

@@ -227,7 +227,7 @@ def test_priorities_choose_the_queue(make_desk: Any) -> None:
     assert [desk.send("m", priority=priority).queue_id for priority in (0, 2, 3, 100)] == [0, 2, 3, 3]
 
 
-def test_a_receipt_echoes_the_id_and_tells_the_offset(desk: Any) -> None:
+def test_a_receipt_has_the_id_and_the_offset(desk: Any) -> None:
     first, second = desk.send("a"), desk.send("b")
     assert (first.message_id, first.offset, second.offset) == ("a", 0, 1)
     assert first.recall_handle == ""
@@ -239,7 +239,7 @@ def test_one_id_may_be_stored_twice(desk: Any) -> None:
     assert desk.ids() == ["same", "same"]
 
 
-def test_storing_is_told_as_an_event(desk: Any) -> None:
+def test_storing_is_an_event(desk: Any) -> None:
     desk.broker.send((desk.message("m"),), now=desk.now, client_id="p")
     (stored,) = desk.seen(Stored)
     assert (stored.message.content.message_id, stored.client_id, stored.at) == ("m", "p", desk.now)
@@ -328,7 +328,7 @@ def test_one_bad_message_refuses_the_whole_batch(desk: Any) -> None:
     assert desk.broker.messages("t") == ()
 
 
-def test_a_batch_lies_in_one_queue_in_order(make_desk: Any) -> None:
+def test_a_batch_is_stored_in_one_queue_in_order(make_desk: Any) -> None:
     desk = make_desk(queues=4)
     batch(desk, *(f"m{index}" for index in range(10)))
     stored = desk.broker.messages("t")
@@ -362,7 +362,7 @@ def test_the_contract_sends_each_message_of_a_batch_to_the_queue_of_its_group(ma
     assert [outcome.queue_id for outcome in desk.broker.send(messages, now=desk.now)] == [1, 2, 0]
 
 
-def test_a_real_server_ignores_message_groups_in_a_batch_and_takes_the_first_encoding(
+def test_a_real_server_ignores_message_groups_in_a_batch(
     make_apache: Any,
 ) -> None:
     desk = make_apache(type=TopicType.FIFO, queues=4)

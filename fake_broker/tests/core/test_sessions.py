@@ -37,7 +37,7 @@ def refused(desk: Any, value: ClientSettings) -> tuple[Code, Surface]:
     return caught.value.code, caught.value.surface
 
 
-def test_a_producer_is_told_its_limits(desk: Any) -> None:
+def test_settings_have_a_producers_limits(desk: Any) -> None:
     """Table 2.2."""
     assert settings(desk, ClientSettings(ClientType.PRODUCER, topics=("t", "unknown"))) == MergedSettings(
         3,
@@ -48,7 +48,7 @@ def test_a_producer_is_told_its_limits(desk: Any) -> None:
 
 
 @pytest.mark.parametrize("client_type", [ClientType.PUSH_CONSUMER, ClientType.SIMPLE_CONSUMER])
-def test_a_consumer_is_told_its_groups_settings(make_desk: Any, client_type: ClientType) -> None:
+def test_settings_have_a_consumers_group(make_desk: Any, client_type: ClientType) -> None:
     desk = make_desk(ordered=True, max_attempts=6)
     sent = consumer(
         client_type=client_type, fifo=False, receive_batch_size=7, long_polling=1.0, max_attempts=99
@@ -73,7 +73,7 @@ def test_the_two_retry_tables(documented: Any, apache: Any) -> None:
     assert [policy.steps[-1] for policy in tables if policy] == [7200.0, 7200.0]
 
 
-def test_a_groups_own_policy_is_told(desk: Any) -> None:
+def test_settings_have_a_groups_own_policy(desk: Any) -> None:
     policy = RetryPolicy(initial=5.0, maximum=7200.0, multiplier=2.0)
     desk.broker.update_group(GroupConfig("g", retry_policy=policy), now=desk.now)
     assert settings(desk, consumer()).retry_policy == policy
@@ -202,9 +202,7 @@ def test_a_producer_terminates_without_group(desk: Any) -> None:
     assert terminate(desk, "p", "") is Code.OK
 
 
-def test_a_termination_with_an_illegal_group_unregisters_on_a_real_server_only(
-    documented: Any, apache: Any
-) -> None:
+def test_an_illegal_termination_unregisters_on_real_servers(documented: Any, apache: Any) -> None:
     """R2.16."""
     for desk in (documented, apache):
         assert terminate(desk, group="") is Code.ILLEGAL_CONSUMER_GROUP
@@ -280,7 +278,7 @@ def test_client_properties_within_the_limits_are_welcome(desk: Any) -> None:
 
 
 def test_an_id_that_is_used_again_is_the_same_client_with_new_settings(desk: Any) -> None:
-    """R12.6: a new process with an old id joins nothing anew, and its own settings count from now on."""
+    """R12.6: a new process with an old id does not join again, and its own settings apply from now on."""
     settings(desk, consumer(), "again")
     settings(desk, ClientSettings(ClientType.PRODUCER, topics=("t",)), "again")
     assert [event.client_id for event in desk.seen(ClientJoined)].count("again") == 1
@@ -288,7 +286,7 @@ def test_an_id_that_is_used_again_is_the_same_client_with_new_settings(desk: Any
     assert client.settings.client_type is ClientType.PRODUCER
 
 
-def test_a_real_server_knows_no_simple_lite_consumers(apache: Any) -> None:
+def test_a_real_server_has_no_simple_lite_consumers(apache: Any) -> None:
     """Session §2.3."""
     value = consumer(client_type=ClientType.LITE_SIMPLE_CONSUMER)
     assert refused(apache, value) == (Code.INTERNAL_SERVER_ERROR, Surface.STREAM)

@@ -21,7 +21,7 @@ def changing(desk: Any, *args: Any, **fields: Any) -> Code:
 # Ack (6.2)
 
 
-def test_an_acked_message_never_comes_back(desk: Any) -> None:
+def test_an_acked_message_is_never_redelivered(desk: Any) -> None:
     desk.send("m")
     delivery = desk.one()
     assert desk.ack(delivery) is Code.OK
@@ -66,7 +66,7 @@ def test_a_message_may_be_acked_twice(desk: Any) -> None:
     assert [event.effective for event in desk.seen(Acked)] == [True, False]
 
 
-def test_an_ack_after_the_lease_is_refused_and_the_message_comes_back(desk: Any) -> None:
+def test_ack_after_expiry_is_refused_and_the_message_redelivered(desk: Any) -> None:
     desk.send("m")
     delivery = desk.one()
     desk.wait(10.0)

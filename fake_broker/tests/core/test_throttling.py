@@ -67,14 +67,14 @@ def test_one_rpc_s_rate_is_nothing_to_the_others() -> None:
         (APACHE_5_5_CLUSTER, Code.TOO_MANY_REQUESTS),
     ],
 )
-def test_a_busy_store_shows_as_the_profile_says(profile: Profile, code: Code) -> None:
+def test_a_busy_store_has_the_profiles_code(profile: Profile, code: Code) -> None:
     broker = limited(profile, SendMessage=0)
     with pytest.raises(Refusal) as refused:
         broker.send((), now=0.0)
     assert refused.value.code is code
 
 
-def test_what_is_refused_is_told_as_an_event() -> None:
+def test_a_refusal_is_an_event() -> None:
     broker = limited(QueryRoute=0)
     let_through(broker, 1, now=0.0)
     (event,) = broker.take_events()

@@ -14,7 +14,7 @@ def run(timers: Timers, until: int) -> list[tuple[int, Timer]]:
     return due
 
 
-def test_alarms_come_in_order_of_time_and_then_in_the_order_they_were_set() -> None:
+def test_timers_fire_in_order_of_time_and_setting() -> None:
     timers = Timers()
     first, second, third = Timer(), Timer(), Timer()
     timers.set(third, 9, ring)
@@ -46,7 +46,7 @@ def test_a_cancelled_alarm_does_not_ring() -> None:
     assert len(timers) == 0
 
 
-def test_alarms_later_than_asked_for_stay() -> None:
+def test_timers_after_the_given_time_stay() -> None:
     timers = Timers()
     timers.set(Timer(), 5, ring)
     assert run(timers, 4) == []

@@ -88,7 +88,7 @@ class Raw:
             response_deserializer=method.response.FromString,
         )
         stream = stub(metadata=self.metadata)
-        # Older grpcio cancels a call that nobody holds.
+        # Older grpcio cancels a call without references.
         self.streams.append(stream)
         return stream
 
@@ -272,7 +272,7 @@ async def happened(broker: FakeBroker) -> AsyncIterator[Callable[[type], Awaitab
 
 @pytest.fixture
 def until() -> Callable[[Callable[[], object]], Awaitable[None]]:
-    """Let the loop turn until something holds that no event tells: `await until(lambda: broker.clock.parked)`."""
+    """Run the loop until a condition without an event holds: `await until(lambda: broker.clock.parked)`."""
 
     async def wait(holds: Callable[[], object]) -> None:
         async with asyncio.timeout(DEADLINE):

@@ -50,7 +50,7 @@ async def code_of(client: Any, name: str) -> int:
     return int((await client.call(name, request)).status.code)
 
 
-def test_every_method_says_what_it_needs() -> None:
+def test_every_method_declares_its_rights() -> None:
     assert set(NAMED) == set(METHODS)
 
 
@@ -92,7 +92,7 @@ async def test_a_user_with_all_rights_sends_and_receives(running: Running, login
     assert (await client.ack("g", "t", *frames.messages)).status.code == pb.Code.OK
 
 
-async def test_rights_are_asked_for_one_by_one(running: Running, login: Connect) -> None:
+async def test_each_right_is_checked(running: Running, login: Connect) -> None:
     broker = await running(
         users=[
             User("writer", "secret", publish=("t",), subscribe=(), groups=()),

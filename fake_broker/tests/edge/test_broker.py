@@ -24,7 +24,7 @@ from aiorocketmq_fake.core.values.events import PollParked, Stored
 Happened = Callable[[type], Awaitable[Any]]
 
 
-async def test_what_is_stored_lives_through_a_restart_on_the_same_port(
+async def test_stored_data_survives_a_restart_on_the_same_port(
     broker: FakeBroker, client: Any, connect: Callable[..., Any]
 ) -> None:
     """R12.7."""
@@ -70,7 +70,7 @@ async def test_leases_live_through_a_restart(broker: FakeBroker, client: Any, co
     assert response.status.code == pb.Code.OK
 
 
-async def test_a_crash_breaks_everything_that_goes_on(
+async def test_a_crash_breaks_calls_in_progress(
     broker: FakeBroker, consumer: Any, happened: Happened
 ) -> None:
     stream, _ = await consumer.publish("t")
@@ -113,7 +113,7 @@ async def test_a_stopped_broker_can_be_started_and_stopped_again(broker: FakeBro
     assert response.status.code == pb.Code.OK
 
 
-async def test_time_goes_on_while_the_broker_is_stopped(
+async def test_time_passes_while_the_broker_is_stopped(
     broker: FakeBroker, client: Any, consumer: Any
 ) -> None:
     await client.send("t", b"1")
@@ -253,7 +253,7 @@ def test_options_that_cannot_be_are_refused_where_they_are_given(
 
 
 @pytest.mark.parametrize("options", [{"type": "ODD"}, {"permission": "rw"}])
-async def test_words_that_are_none_are_refused(broker: FakeBroker, options: dict[str, Any]) -> None:
+async def test_unknown_topic_options_are_refused(broker: FakeBroker, options: dict[str, Any]) -> None:
     with pytest.raises(ValueError, match="must be one of"):
         await broker.create_topic("u", **options)
 

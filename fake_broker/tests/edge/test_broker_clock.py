@@ -16,7 +16,7 @@ Happened = Callable[[type], Awaitable[Any]]
 Until = Callable[[Callable[[], object]], Awaitable[None]]
 
 
-async def test_an_unsettled_message_comes_back_until_it_is_given_up(
+async def test_an_unsettled_message_is_redelivered_until_it_is_given_up(
     broker: FakeBroker, client: Any, consumer: Any
 ) -> None:
     """A consumer that never settles anything sees every attempt at its time."""
@@ -75,10 +75,10 @@ async def test_with_patience_the_clock_waits_for_consumers_that_settle(
     assert [letter.body for letter in broker.dead_letters("g")] == [b"1"]
 
 
-async def test_with_patience_consumers_whose_poll_was_empty_come_back_in_time(
+async def test_with_patience_consumers_poll_again_after_an_empty_answer(
     broker: FakeBroker, client: Any, consumer: Any, until: Until
 ) -> None:
-    """A message that becomes visible between two polls is handed out at its time, not where the clock stops."""
+    """A message that becomes visible between two polls is delivered at its time, not when the clock stops."""
     await broker.create_topic("later", type="DELAY", queues=1)
     due = int(broker.clock.now()) + 1003
     await client.send("later", b"1", delivery_timestamp=pb.Timestamp(seconds=due))
@@ -133,7 +133,7 @@ async def test_clients_with_a_stream_outlive_a_jump_of_the_clock(broker: FakeBro
     ).status.code == 20000
 
 
-async def test_clients_are_forgotten_when_that_is_asked_for(broker: FakeBroker, consumer: Any) -> None:
+async def test_clients_expire_with_forget_clients(broker: FakeBroker, consumer: Any) -> None:
     """R2.15."""
     await broker.clock.advance(minutes=3, forget_clients=True)
     assert broker.clients() == ()
@@ -141,7 +141,7 @@ async def test_clients_are_forgotten_when_that_is_asked_for(broker: FakeBroker, 
     assert response.status.code == pb.Code.UNRECOGNIZED_CLIENT_TYPE
 
 
-async def test_a_manual_clock_begins_where_it_is_told(running: Callable[..., Awaitable[FakeBroker]]) -> None:
+async def test_a_manual_clock_starts_at_its_start(running: Callable[..., Awaitable[FakeBroker]]) -> None:
     start = datetime(2030, 1, 1, tzinfo=UTC)
     broker = await running(clock="manual", start=start)
     assert broker.clock.utc() == start
@@ -168,9 +168,7 @@ async def test_a_real_clock_cannot_be_moved(running: Callable[..., Awaitable[Fak
         await broker.clock.advance(seconds=1)
 
 
-async def test_the_next_deadline_tells_when_something_is_due(
-    broker: FakeBroker, client: Any, consumer: Any
-) -> None:
+async def test_the_next_deadline_is_that_of_the_core(broker: FakeBroker, client: Any, consumer: Any) -> None:
     await client.send("t", b"1")
     await consumer.receive("g", "t", invisible=30)
     deadline = broker.clock.next_deadline()
@@ -220,7 +218,7 @@ async def test_a_timer_that_is_due_already_fires_without_an_advance(broker: Fake
     await until(lambda: fired)
 
 
-async def test_a_timer_that_sets_another_goes_on_within_the_advance(broker: FakeBroker) -> None:
+async def test_a_timer_set_by_a_timer_fires_within_the_advance(broker: FakeBroker) -> None:
     begun = broker.clock.now()
     fired: list[float] = []
 
@@ -258,7 +256,7 @@ async def test_timers_on_a_real_clock_follow_its_jumps(
 
 
 async def test_advance_waits_until_its_users_have_done_their_work(broker: FakeBroker) -> None:
-    """Work that a timer begins is over before the next instant."""
+    """Work that a timer starts is completed before the next instant."""
     user = User()
     broker.clock.join(user)
     begun = broker.clock.now()

@@ -38,7 +38,7 @@ def port_of(node: Any) -> int:
     return int(node.endpoint.rsplit(":", 1)[1])
 
 
-async def test_every_broker_tells_the_queues_of_all(cluster: FakeBroker, connect: Callable[..., Any]) -> None:
+async def test_every_broker_routes_to_all(cluster: FakeBroker, connect: Callable[..., Any]) -> None:
     expected = {node.name: {port_of(node)} for node in cluster.brokers}
     assert tuple(expected) == NAMES
     for node in cluster.brokers:
@@ -78,7 +78,7 @@ async def test_messages_spread_and_all_of_them_are_consumed(cluster: FakeBroker)
     assert sum(held) == cluster.totals().messages == len(cluster.messages("t")) == 30
 
 
-async def test_a_stopped_broker_leaves_the_route_and_comes_back_with_its_messages(
+async def test_a_stopped_broker_leaves_the_route_and_returns(
     cluster: FakeBroker, connect: Callable[..., Any]
 ) -> None:
     second = cluster.broker("broker-b")

@@ -28,7 +28,7 @@ async def remote(broker: FakeBroker) -> AsyncIterator[FakeBrokerClient]:
         yield client
 
 
-async def test_a_broker_says_what_it_is(broker: FakeBroker, remote: FakeBrokerClient) -> None:
+async def test_describe_returns_version_and_endpoint(broker: FakeBroker, remote: FakeBrokerClient) -> None:
     description = await remote.describe()
     assert description.endpoint == broker.endpoint
     assert description.profile == "documented"
@@ -37,7 +37,7 @@ async def test_a_broker_says_what_it_is(broker: FakeBroker, remote: FakeBrokerCl
     assert not description.tls
 
 
-async def test_everything_seen_from_elsewhere_is_what_is_seen_in_process(
+async def test_remote_inspection_equals_local_inspection(
     broker: FakeBroker, remote: FakeBrokerClient, client: Any, consumer: Any
 ) -> None:
     await client.send("t", b"\xff\x00", tag="a", keys=["k1", "k2"], message_group="", message_id="m")
@@ -77,7 +77,7 @@ async def test_what_an_ordered_group_waits_for_is_listed(
     assert (record.message_group, record.offsets) == ("x", (0,))
 
 
-async def test_clients_are_given_orders_from_elsewhere(
+async def test_commands_to_clients_are_sent_remotely(
     broker: FakeBroker, remote: FakeBrokerClient, client: Any
 ) -> None:
     stream, _ = await client.publish("t")
@@ -116,7 +116,7 @@ async def test_topics_and_groups_are_made_changed_and_deleted(
     assert {group.name for group in broker.groups()} == {"g"}
 
 
-async def test_a_refusal_is_the_same_from_elsewhere(remote: FakeBrokerClient) -> None:
+async def test_a_remote_refusal_equals_a_local_one(remote: FakeBrokerClient) -> None:
     with pytest.raises(Refusal) as refused:
         await remote.delete_topic("nowhere")
     assert refused.value.code is Code.TOPIC_NOT_FOUND
@@ -124,7 +124,7 @@ async def test_a_refusal_is_the_same_from_elsewhere(remote: FakeBrokerClient) ->
         await remote.create_topic("orders", type="ODD")
 
 
-async def test_the_clock_is_moved_from_elsewhere(broker: FakeBroker, remote: FakeBrokerClient) -> None:
+async def test_the_clock_is_moved_remotely(broker: FakeBroker, remote: FakeBrokerClient) -> None:
     begun = broker.clock.now()
     await remote.clock.advance(hours=1, minutes=1, seconds=1)
     assert broker.clock.now() == begun + 3661
@@ -134,7 +134,7 @@ async def test_the_clock_is_moved_from_elsewhere(broker: FakeBroker, remote: Fak
     assert await remote.clock.parked() == 0
 
 
-async def test_a_real_clock_cannot_be_moved_from_elsewhere(
+async def test_a_real_clock_cannot_be_moved_remotely(
     running: Callable[..., Awaitable[FakeBroker]],
 ) -> None:
     broker = await running(control="127.0.0.1:0")
@@ -144,7 +144,7 @@ async def test_a_real_clock_cannot_be_moved_from_elsewhere(
             await remote.clock.advance(seconds=1)
 
 
-async def test_faults_are_scripted_from_elsewhere(
+async def test_faults_are_scripted_remotely(
     broker: FakeBroker, remote: FakeBrokerClient, client: Any
 ) -> None:
     async with remote.faults.refuse("SendMessage", "FORBIDDEN", topic="t", client_id="raw-1") as fault:
@@ -171,16 +171,14 @@ async def test_faults_are_scripted_from_elsewhere(
     assert not broker.faults
 
 
-async def test_streams_are_cut_from_elsewhere(remote: FakeBrokerClient, client: Any) -> None:
+async def test_streams_are_cut_remotely(remote: FakeBrokerClient, client: Any) -> None:
     stream, _ = await client.publish("t")
     assert await remote.cut_streams("nobody") == 0
     assert await remote.cut_streams() == 1
     assert await stream.code() == grpc.StatusCode.UNAVAILABLE
 
 
-async def test_offsets_are_reset_from_elsewhere(
-    broker: FakeBroker, remote: FakeBrokerClient, client: Any
-) -> None:
+async def test_offsets_are_reset_remotely(broker: FakeBroker, remote: FakeBrokerClient, client: Any) -> None:
     await client.send("t", b"1")
     assert await remote.reset_offset("g", "t", to="end") == (1,)
     assert await remote.reset_offset("g", "t", to=datetime.fromtimestamp(0, UTC)) == (0,)
@@ -188,7 +186,7 @@ async def test_offsets_are_reset_from_elsewhere(
         await remote.reset_offset("g", "t", to="middle")  # type: ignore[arg-type]  # that is the point
 
 
-async def test_a_broker_is_restarted_from_elsewhere(
+async def test_a_broker_is_restarted_remotely(
     broker: FakeBroker, remote: FakeBrokerClient, client: Any
 ) -> None:
     await client.publish("t")
@@ -197,7 +195,7 @@ async def test_a_broker_is_restarted_from_elsewhere(
     assert broker.clients() == ()
 
 
-async def test_where_nobody_answers_one_sentence_says_so(broker: FakeBroker) -> None:
+async def test_without_a_broker_the_error_is_one_sentence(broker: FakeBroker) -> None:
     with pytest.raises(ConnectionError, match=r"no fake broker answers at 127\.0\.0\.1:1 "):
         async with FakeBrokerClient("127.0.0.1:1", timeout=5):
             pass
@@ -206,7 +204,7 @@ async def test_where_nobody_answers_one_sentence_says_so(broker: FakeBroker) -> 
             pass
 
 
-async def test_a_client_that_is_not_connected_says_so() -> None:
+async def test_an_unconnected_client_raises_one_sentence() -> None:
     with pytest.raises(RuntimeError, match="inside `async with`"):
         await FakeBrokerClient("127.0.0.1:1").topics()
 
@@ -226,7 +224,7 @@ ADMIN = User("admin", "root-s3cret")
 APP = User("app", "s3cret", publish=("t",), subscribe=(), groups=("g*",), session_token="token")
 
 
-async def test_users_are_changed_from_elsewhere_and_told_without_secrets(
+async def test_users_are_changed_remotely_and_listed_without_secrets(
     broker: FakeBroker, remote: FakeBrokerClient
 ) -> None:
     await remote.put_user(ADMIN)
@@ -295,9 +293,7 @@ def _impossible() -> User:
     return user
 
 
-async def test_messages_are_kept_and_cleaned_from_elsewhere(
-    broker: FakeBroker, remote: FakeBrokerClient, client: Any
-) -> None:
+async def test_retention_is_set_remotely(broker: FakeBroker, remote: FakeBrokerClient, client: Any) -> None:
     assert (await remote.set_retention()).retention == 3 * 86_400
     kept = await remote.set_retention(retention=60, disk_used=0.8)
     assert kept == await broker.set_retention()
@@ -313,7 +309,7 @@ async def test_messages_are_kept_and_cleaned_from_elsewhere(
         await remote.set_retention(disk_used=2)
 
 
-async def test_rates_are_set_and_lifted_from_elsewhere(broker: FakeBroker, remote: FakeBrokerClient) -> None:
+async def test_rates_are_set_and_lifted_remotely(broker: FakeBroker, remote: FakeBrokerClient) -> None:
     await remote.limit_rate("SendMessage", 0)
     assert await remote.rates() == broker.rates() == {"SendMessage": 0}
     await remote.limit_rate("SendMessage", None)
@@ -322,7 +318,7 @@ async def test_rates_are_set_and_lifted_from_elsewhere(broker: FakeBroker, remot
         await remote.limit_rate("Nothing", 1)
 
 
-async def test_lite_topics_are_set_up_and_counted_from_elsewhere(
+async def test_lite_topics_are_set_up_and_counted_remotely(
     broker: FakeBroker, remote: FakeBrokerClient
 ) -> None:
     await remote.create_topic("chats", type="LITE", queues=1, lite_expiration=900.0, lite_limit=5)
@@ -340,9 +336,7 @@ async def test_lite_topics_are_set_up_and_counted_from_elsewhere(
     assert (chats.lite_expiration, chats.lite_limit) == (None, 0)
 
 
-async def test_a_broker_is_paused_and_resumed_from_elsewhere(
-    broker: FakeBroker, remote: FakeBrokerClient
-) -> None:
+async def test_a_broker_is_paused_and_resumed_remotely(broker: FakeBroker, remote: FakeBrokerClient) -> None:
     await remote.pause()
     assert [(one.is_paused, one.is_partitioned) for one in await remote.brokers()] == [(True, True)]
     await remote.resume()

@@ -38,7 +38,7 @@ async def test_an_urgent_message_keeps_its_priority(broker: FakeBroker, client: 
     assert message.system_properties.priority == 3
 
 
-async def test_a_dead_letter_says_where_it_comes_from(broker: FakeBroker, client: Any, consumer: Any) -> None:
+async def test_a_dead_letter_records_its_origin(broker: FakeBroker, client: Any, consumer: Any) -> None:
     """R6.18, documented profile."""
     await broker.create_group("once", max_attempts=1)
     await broker.create_group("undertaker")
@@ -53,7 +53,7 @@ async def test_a_dead_letter_says_where_it_comes_from(broker: FakeBroker, client
     assert message.system_properties.dead_letter_queue.message_id == "m"
 
 
-def test_a_producer_is_asked_about_a_forgotten_transaction() -> None:
+def test_a_producer_is_checked_for_an_open_transaction() -> None:
     """9.3."""
     content = OutgoingMessage(topic="tx", body=b"1", message_id="m")
     stored = StoredMessage(content, MessageType.TRANSACTION, "tx", 0, 0, 1, 5.0)

@@ -303,7 +303,7 @@ async def test_a_full_disk_refuses_then_recovers_and_loses_nothing_acknowledged(
         assert bodies[-1] == b"again"
 
 
-async def test_streams_end_while_the_disk_is_full_and_their_clients_are_reached_no_more(
+async def test_streams_end_while_the_disk_is_full(
     tmp_path: Path, connect: Callable[..., Any], caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level(logging.CRITICAL, "aiorocketmq_fake.edge.storage.journal")

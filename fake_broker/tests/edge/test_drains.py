@@ -45,13 +45,13 @@ def told(drains: Drains, *events: facts.Event) -> list[Drained]:
 CONSUMED = (stored(100.0), delivered(101.0), acked(102.0))
 
 
-def test_a_group_is_drained_when_it_polls_in_vain_two_leases_after_the_last_event() -> None:
+def test_a_group_is_drained_two_leases_after_the_last_event() -> None:
     drains = Drains()
     assert told(drains, *CONSUMED, polled(162.9)) == []
     assert told(drains, polled(163.0)) == [Drained(163.0, "billing", "orders")]
 
 
-def test_it_is_told_once_until_something_happens_again() -> None:
+def test_a_drain_is_reported_once_until_the_next_event() -> None:
     drains = Drains()
     told(drains, *CONSUMED)
     assert len(told(drains, polled(200.0), polled(220.0))) == 1
@@ -108,6 +108,6 @@ def test_only_an_empty_answer_to_a_group_whose_filter_is_known_drains(poll: fact
         facts.GroupChanged(99.0, GroupConfig("billing"), (), "queue", deleted=True),
     ],
 )
-def test_where_messages_may_stay_behind_rightly_nothing_is_told(unfit: facts.Event) -> None:
+def test_topics_with_legal_leftovers_have_no_drains(unfit: facts.Event) -> None:
     assert told(Drains(), unfit, *CONSUMED, polled(900.0)) == []
     assert told(Drains(), *CONSUMED, polled(900.0)) != []

@@ -85,7 +85,7 @@ async def test_a_poll_cancelled_before_its_answer_takes_nothing(driver: Driver) 
     assert (len(driver.parked), driver.in_progress.count) == (0, 0)
 
 
-async def test_a_poll_cancelled_between_answer_and_reading_gives_its_messages_back(driver: Driver) -> None:
+async def test_a_poll_cancelled_after_its_answer_releases_its_messages(driver: Driver) -> None:
     waiting = asyncio.create_task(wait(driver, park(driver)))
     await asyncio.sleep(0)
     driver.run(driver.core.send, (MESSAGE,))
@@ -96,7 +96,7 @@ async def test_a_poll_cancelled_between_answer_and_reading_gives_its_messages_ba
     assert (len(driver.parked), driver.in_progress.count) == (0, 0)
 
 
-async def test_a_poll_answered_after_its_cancellation_gives_its_messages_back(driver: Driver) -> None:
+async def test_a_poll_answered_after_cancellation_releases_its_messages(driver: Driver) -> None:
     waiting = asyncio.create_task(wait(driver, park(driver)))
     await asyncio.sleep(0)
     waiting.cancel()
@@ -106,7 +106,7 @@ async def test_a_poll_answered_after_its_cancellation_gives_its_messages_back(dr
     assert (len(driver.parked), driver.in_progress.count) == (0, 0)
 
 
-async def test_a_poll_whose_real_time_is_over_is_answered_empty(driver: Driver) -> None:
+async def test_a_poll_is_answered_empty_after_its_real_timeout(driver: Driver) -> None:
     answer = await wait(driver, park(driver), 0.01)
     assert (answer.code, answer.deliveries) == (DOCUMENTED.empty_receive_code, ())
     assert (len(driver.parked), driver.in_progress.count) == (0, 0)
@@ -133,7 +133,7 @@ async def test_sleepers_are_woken_in_order_when_their_time_comes(driver: Driver)
     assert woken == [1, 2, 3]
 
 
-async def test_quiet_is_not_waited_for_longer_than_was_asked(driver: Driver) -> None:
+async def test_the_wait_for_idle_has_a_timeout(driver: Driver) -> None:
     driver.in_progress.enter()
     assert not await driver.in_progress.wait(0.01)
     driver.in_progress.leave()

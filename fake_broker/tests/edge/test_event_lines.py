@@ -30,7 +30,7 @@ def test_codes_are_named() -> None:
     assert line["code"] == "ILLEGAL_TOPIC"
 
 
-async def test_a_file_tells_the_whole_story_and_no_bodies(tmp_path: Path, connect: Any) -> None:
+async def test_a_log_file_has_all_events_without_bodies(tmp_path: Path, connect: Any) -> None:
     file = tmp_path / "events.jsonl"
     async with FakeBroker(event_log=file, users=[User("app", "s3cret")]) as broker:
         await broker.create_topic("t")
@@ -41,7 +41,7 @@ async def test_a_file_tells_the_whole_story_and_no_bodies(tmp_path: Path, connec
     assert "s3cret" not in file.read_text()
 
 
-async def test_a_refused_route_names_who_asked(tmp_path: Path, connect: Any) -> None:
+async def test_a_refused_route_names_its_client(tmp_path: Path, connect: Any) -> None:
     file = tmp_path / "events.jsonl"
     async with FakeBroker(event_log=file) as broker:
         request = pb.QueryRouteRequest(topic=pb.Resource(name="nowhere"))
@@ -50,7 +50,7 @@ async def test_a_refused_route_names_who_asked(tmp_path: Path, connect: Any) -> 
     assert (line["event"], line["command"], line["client_id"]) == ("Refused", "QueryRoute", "curious")
 
 
-async def test_messages_are_told_by_what_finds_them(tmp_path: Path, connect: Any) -> None:
+async def test_messages_are_logged_by_their_position(tmp_path: Path, connect: Any) -> None:
     file = tmp_path / "events.jsonl"
     async with FakeBroker(event_log=file) as broker:
         await broker.create_topic("t", queues=1)
@@ -73,7 +73,7 @@ def refused(at: float, client_id: str = "c", message: str = "no") -> facts.Refus
     return facts.Refused(at, "ReceiveMessage", client_id, Code.UNAUTHORIZED, message)
 
 
-def test_equal_refusals_are_told_together(tmp_path: Path) -> None:
+def test_equal_refusals_share_a_line(tmp_path: Path) -> None:
     file = tmp_path / "events.jsonl"
     with EventLog(file) as log:
         for number in range(1000):

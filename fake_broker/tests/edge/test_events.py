@@ -32,7 +32,7 @@ async def test_a_reader_that_waits_is_woken() -> None:
     assert reading.result() == event(1)
 
 
-async def test_a_reader_that_is_too_slow_is_told_what_it_lost() -> None:
+async def test_a_slow_reader_learns_the_number_of_lost_events() -> None:
     events = Events()
     stream = events.subscribe(bound=2)
     events.publish((event(1), event(2), event(3)))
@@ -52,7 +52,7 @@ async def test_a_closed_subscription_keeps_nothing_more() -> None:
     assert [item async for item in stream] == []
 
 
-def test_a_listener_hears_what_one_command_caused_until_its_block_ends() -> None:
+def test_a_listener_gets_each_commands_events() -> None:
     events = Events()
     heard: list[tuple[Event, ...]] = []
     with events.listen(heard.append):
@@ -61,7 +61,7 @@ def test_a_listener_hears_what_one_command_caused_until_its_block_ends() -> None
     assert heard == [(event(1), event(2))]
 
 
-def test_a_listener_that_fails_harms_nobody_else(caplog: pytest.LogCaptureFixture) -> None:
+def test_a_failing_listener_does_not_affect_others(caplog: pytest.LogCaptureFixture) -> None:
     events = Events()
     heard: list[tuple[Event, ...]] = []
 

@@ -103,7 +103,7 @@ async def test_a_cancelled_caller_of_a_delayed_call_changes_nothing(
     with broker.faults.delay("SendMessage", 30):
         call = client.call("SendMessage", requests.send("t", b"1"), timeout=0.2)
         assert await status_of(call) == grpc.StatusCode.DEADLINE_EXCEEDED
-    # The caller's clock has ended the call; the broker hears of it a moment later.
+    # The caller's deadline ended the call; the broker notices a moment later.
     await until(lambda: broker.clock.next_deadline() is None)
     await broker.clock.advance(minutes=1)
     assert broker.messages("t") == ()
@@ -289,7 +289,7 @@ async def test_a_code_that_does_not_exist_is_refused(broker: FakeBroker) -> None
         broker.faults.refuse("SendMessage", 1)
 
 
-async def test_a_lost_call_does_nothing_and_the_caller_hears_nothing(
+async def test_a_lost_call_has_no_effect_and_no_answer(
     broker: FakeBroker, client: Any, consumer: Any, requests: Any
 ) -> None:
     with broker.faults.lose("*"):
@@ -342,7 +342,7 @@ async def test_a_real_clock_jumps_as_a_machines_clock_is_set(
 
 
 @pytest.mark.parametrize("left", [-1.0, 0.2], ids=["beyond the end of a lease", "shortly before it"])
-async def test_what_a_jump_of_a_real_clock_makes_due_happens_without_a_further_call(
+async def test_a_jump_of_a_real_clock_fires_timers_at_once(
     running: Callable[..., Awaitable[FakeBroker]], connect: Callable[..., Any], left: float
 ) -> None:
     broker = await running()

@@ -55,8 +55,8 @@ def test_no_request_breaks_a_broker(profile: Any) -> None:
 
 
 @pytest.mark.parametrize("profile", PROFILES.values(), ids=lambda profile: profile.name)
-def test_no_request_breaks_a_broker_that_asks_who_calls(profile: Any) -> None:
-    """A tenth of the requests go to brokers with users: most are signed, and nobody gets what is not theirs."""
+def test_no_request_breaks_a_broker_with_users(profile: Any) -> None:
+    """A tenth of the requests go to brokers with users: most are signed, and rights are respected."""
     codes = campaign(profile, REQUESTS // 10 // len(PROFILES), SEED, users=True)
     assert {method for method, code in codes if code == "OK"} >= {
         "SendMessage",
@@ -118,7 +118,7 @@ class AnswersStrangely(Broker):
         (AnswersStrangely, "is no code of"),
     ],
 )
-def test_a_broken_broker_is_found_out(core: Callable[..., Broker], complaint: str) -> None:
+def test_a_broken_broker_is_detected(core: Callable[..., Broker], complaint: str) -> None:
     with pytest.raises(Broken, match=complaint):
         campaign(DOCUMENTED, 2000, SEED, core)
 
@@ -168,7 +168,7 @@ async def test_no_request_over_the_port_breaks_a_broker(
 
 
 def frames(rng: random.Random) -> bytes:
-    """HTTP/2 frames whose headers are right more often than their content."""
+    """HTTP/2 frames with headers that are correct more often than their content."""
     written = bytearray(PREFACE if rng.random() < 0.9 else rng.randbytes(24))
     for _ in range(rng.randint(1, 12)):
         body = rng.randbytes(rng.choice((0, 1, 4, 6, 8, 40, 400)))

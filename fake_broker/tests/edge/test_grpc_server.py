@@ -25,7 +25,7 @@ async def is_well(client: Any) -> bool:
     return bool(response.status.code == pb.Code.OK)
 
 
-async def test_ipv6_is_served_and_told(running: Running, connect: Callable[..., Any]) -> None:
+async def test_ipv6_is_served_and_announced(running: Running, connect: Callable[..., Any]) -> None:
     broker = await running(listen="[::1]:0")
     assert broker.endpoint.startswith("[::1]:")
     client = connect(broker)
@@ -35,7 +35,7 @@ async def test_ipv6_is_served_and_told(running: Running, connect: Callable[..., 
     assert endpoints.addresses[0].host == "::1"
 
 
-async def test_a_name_is_told_as_a_name(running: Running, connect: Callable[..., Any]) -> None:
+async def test_a_host_name_stays_a_name(running: Running, connect: Callable[..., Any]) -> None:
     broker = await running(listen="localhost:0")
     client = connect(broker)
     response = await client.call("QueryRoute", pb.QueryRouteRequest(topic=pb.Resource(name="t")))
@@ -82,9 +82,7 @@ async def test_a_plain_client_gets_no_answer_from_a_tls_port_and_the_reverse(
         assert failed.value.code() == grpc.StatusCode.UNAVAILABLE
 
 
-async def test_one_port_answers_plain_and_tls_clients_where_it_was_asked_to(
-    running: Running, connect: Callable[..., Any]
-) -> None:
+async def test_one_port_serves_plain_and_tls_clients(running: Running, connect: Callable[..., Any]) -> None:
     tls = ServerTls.self_made(also_plain=True)
     broker = await running(tls=tls)
     clients = [
@@ -116,7 +114,7 @@ async def test_a_port_of_both_kinds_keeps_its_number_over_a_restart(
     assert failed.value.code() == grpc.StatusCode.UNAVAILABLE
 
 
-async def test_silence_and_garbage_on_a_port_of_both_kinds_harm_nobody(
+async def test_a_shared_port_survives_silence_and_garbage(
     running: Running, connect: Callable[..., Any]
 ) -> None:
     broker = await running(tls=ServerTls.self_made(also_plain=True))
@@ -134,7 +132,7 @@ async def test_silence_and_garbage_on_a_port_of_both_kinds_harm_nobody(
     silent.close()
 
 
-async def test_only_clients_with_a_certificate_get_in_where_one_is_asked_for(
+async def test_required_client_certificates_are_checked(
     running: Running, connect: Callable[..., Any]
 ) -> None:
     tls = ServerTls.self_made(ask_clients=True)
@@ -151,7 +149,7 @@ async def test_only_clients_with_a_certificate_get_in_where_one_is_asked_for(
         assert failed.value.code() == grpc.StatusCode.UNAVAILABLE
 
 
-def test_a_port_that_lets_everybody_in_asks_for_no_certificates() -> None:
+def test_a_shared_port_cannot_require_certificates() -> None:
     with pytest.raises(ValueError, match="choose one"):
         ServerTls.self_made(ask_clients=True, also_plain=True)
 
@@ -183,7 +181,9 @@ def test_a_port_that_lets_everybody_in_asks_for_no_certificates() -> None:
         "noise in h2",
     ],
 )
-async def test_garbage_on_the_port_harms_nobody(broker: FakeBroker, client: Any, noise: bytes) -> None:
+async def test_garbage_on_the_port_has_no_effect_on_others(
+    broker: FakeBroker, client: Any, noise: bytes
+) -> None:
     host, _, port = broker.endpoint.rpartition(":")
     stream, _ = await client.publish("t")
     for _ in range(3):
@@ -223,9 +223,7 @@ async def test_a_request_that_is_no_message_is_an_error_of_its_caller(
     assert await is_well(client)
 
 
-async def test_random_requests_are_answered_or_refused_and_the_broker_goes_on(
-    broker: FakeBroker, client: Any
-) -> None:
+async def test_random_requests_are_answered_or_refused(broker: FakeBroker, client: Any) -> None:
     """Bytes that parse by chance, and messages cut or bent anywhere, reach every unary call."""
     chance = random.Random(3)
     names = sorted(name for name, method in METHODS.items() if not method.server_streaming)
@@ -321,7 +319,7 @@ async def test_headers_above_the_limit_fail_the_call_alone(
     assert await is_well(client)
 
 
-async def test_a_connection_may_park_a_thousand_receives_and_not_any_number_of_streams(
+async def test_a_connection_may_park_a_thousand_receives(
     running: Running, connect: Callable[..., Any], until: Callable[[Callable[[], object]], Awaitable[None]]
 ) -> None:
     broker = await running()

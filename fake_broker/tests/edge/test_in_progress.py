@@ -36,7 +36,7 @@ async def test_a_wait_ends_after_its_time(in_progress: InProgress) -> None:
 
 
 async def test_a_wait_cancelled_as_the_work_ends_is_cancelled(in_progress: InProgress) -> None:
-    """Or the clock of a case that has ended goes on for ever: who moves it takes the answer for its own."""
+    """Otherwise the clock of a cancelled wait would advance for ever."""
     task = await waiting(in_progress)
     in_progress.leave()
     task.cancel()

@@ -82,7 +82,7 @@ async def test_a_subscriber_may_begin_where_it_likes(
     assert [message.body for message in found.messages] == bodies
 
 
-async def test_who_loses_a_lite_topic_is_told_over_its_stream(
+async def test_losing_a_lite_topic_is_notified_on_the_stream(
     floor: FakeBroker, connect: Callable[..., Any]
 ) -> None:
     """R4.34."""
@@ -96,7 +96,7 @@ async def test_who_loses_a_lite_topic_is_told_over_its_stream(
     assert command.notify_unsubscribe_lite_command.lite_topic == "x"
 
 
-async def test_an_action_that_nobody_knows_is_refused(floor: FakeBroker, connect: Callable[..., Any]) -> None:
+async def test_an_unknown_action_is_refused(floor: FakeBroker, connect: Callable[..., Any]) -> None:
     client = connect(floor, "a")
     await join(client)
     assert await subscribe(client, "x", action=9) == pb.Code.BAD_REQUEST

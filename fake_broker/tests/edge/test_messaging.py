@@ -193,7 +193,7 @@ async def test_a_heartbeat_without_settings_is_not(client: Any) -> None:
     assert response.status.code == pb.Code.UNRECOGNIZED_CLIENT_TYPE
 
 
-async def test_a_client_says_good_bye_once(broker: FakeBroker, consumer: Any) -> None:
+async def test_a_second_termination_is_refused(broker: FakeBroker, consumer: Any) -> None:
     """R2.16."""
     request = pb.NotifyClientTerminationRequest(group=resource("g"))
     assert (await consumer.call("NotifyClientTermination", request)).status.code == OK
@@ -296,7 +296,7 @@ async def test_lite_topics_of_a_server_in_local_mode_do_not_work(
     assert response.status.code == pb.Code.INTERNAL_SERVER_ERROR
 
 
-async def test_a_change_that_comes_too_often_is_told_its_own_handle(broker: FakeBroker, client: Any) -> None:
+async def test_a_throttled_change_returns_its_own_handle(broker: FakeBroker, client: Any) -> None:
     """R1.3."""
     await broker.limit_rate("ChangeInvisibleDuration", 0)
     request = pb.ChangeInvisibleDurationRequest(

@@ -142,7 +142,7 @@ async def test_refusals_are_counted_by_command_and_code(broker: FakeBroker, clie
     assert seen["aiorocketmq_fake_refusals_total", ("SendMessage", "TOPIC_NOT_FOUND")] == 1
 
 
-async def test_who_asks_for_open_metrics_gets_them(broker: FakeBroker) -> None:
+async def test_openmetrics_are_served_on_request(broker: FakeBroker) -> None:
     head, body = await ask(broker, b"GET /metrics HTTP/1.1\r\nAccept: application/openmetrics-text\r\n\r\n")
     assert "application/openmetrics-text" in head
     assert body.endswith("# EOF\n")
@@ -150,9 +150,7 @@ async def test_who_asks_for_open_metrics_gets_them(broker: FakeBroker) -> None:
 
 @pytest.mark.parametrize("version", ["x", "1.0.x", "0.0.1", "99", ""])
 @pytest.mark.parametrize("media", ["application/openmetrics-text", "text/plain"])
-async def test_versions_that_nobody_knows_are_answered_all_the_same(
-    broker: FakeBroker, media: str, version: str
-) -> None:
+async def test_unknown_format_versions_are_answered(broker: FakeBroker, media: str, version: str) -> None:
     request = f"GET /metrics HTTP/1.1\r\nAccept: {media};version={version}\r\n\r\n"
     head, body = await ask(broker, request.encode())
     assert head.startswith("HTTP/1.1 200")
@@ -187,13 +185,13 @@ async def test_the_port_ends_with_the_broker(running: Running) -> None:
         await asyncio.open_connection(*endpoint.split(":"))
 
 
-async def test_a_port_that_is_taken_is_told(broker: FakeBroker) -> None:
+async def test_a_taken_port_is_named(broker: FakeBroker) -> None:
     with pytest.raises(OSError, match="for metrics"):
         async with FakeBroker(metrics=broker.metrics_endpoint):
             pass
 
 
-async def test_without_the_package_one_is_told_how_to_get_it(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_without_the_package_the_error_names_the_extra(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "aiorocketmq_fake.edge.metrics", None)
     with pytest.raises(ModuleNotFoundError, match="aiorocketmq\\[metrics\\]"):
         async with FakeBroker(metrics="127.0.0.1:0"):

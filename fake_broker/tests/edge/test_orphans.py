@@ -32,9 +32,7 @@ async def check(stream: Any) -> Any:
     return frame.recover_orphaned_transaction_command
 
 
-async def test_a_live_producer_is_asked_and_its_commit_delivers(
-    office: FakeBroker, connect: Callable[..., Any]
-) -> None:
+async def test_a_checked_producers_commit_delivers(office: FakeBroker, connect: Callable[..., Any]) -> None:
     producer = connect(office, "producer")
     stream, _ = await producer.publish("tx")
     transaction_id = await prepare(producer, office, b"half")
@@ -54,10 +52,10 @@ async def test_a_live_producer_is_asked_and_its_commit_delivers(
     assert [message.body for message in office.messages("tx")] == [b"half"]
 
 
-async def test_another_producer_is_asked_when_the_sender_hung_up(
+async def test_another_producer_is_checked_without_the_sender(
     office: FakeBroker, connect: Callable[..., Any], happened: Any
 ) -> None:
-    """R9.8: the sender is still registered, but nothing can be told to it."""
+    """R9.8: the sender is still registered, but unreachable."""
     sender, heir = connect(office, "sender"), connect(office, "heir")
     gone, _ = await sender.publish("tx")
     stream, _ = await heir.publish("tx")

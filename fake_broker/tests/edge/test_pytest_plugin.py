@@ -94,13 +94,13 @@ def test_without_opting_in_there_is_no_such_fixture(pytester: pytest.Pytester) -
     result.stdout.fnmatch_lines(["*fixture 'rocketmq' not found*"])
 
 
-def test_a_synchronous_test_is_told_what_to_do(run: Callable[..., pytest.RunResult]) -> None:
+def test_a_synchronous_test_gets_a_remedy(run: Callable[..., pytest.RunResult]) -> None:
     result = run("def test_it(rocketmq): pass", "-p", "no:asyncio")
     result.assert_outcomes(errors=1)
     result.stdout.fnmatch_lines(["*the fixture rocketmq serves asynchronous tests*"])
 
 
-def test_a_test_on_trio_is_told_what_to_do(run: Callable[..., pytest.RunResult]) -> None:
+def test_a_test_on_trio_gets_a_remedy(run: Callable[..., pytest.RunResult]) -> None:
     source = TESTS.format(mark="@pytest.mark.anyio") + BACKEND.format(backend="trio")
     result = run(source, "-p", "no:asyncio")
     result.assert_outcomes(errors=5)

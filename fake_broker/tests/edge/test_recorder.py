@@ -85,9 +85,7 @@ def test_an_ack_that_settled_nothing_is_not_recorded_as_an_end(recorder: Recorde
     assert {row["delivery"] for row in rows} == {fingerprint("handle-0")}
 
 
-def test_a_delivery_that_reached_nobody_is_given_back_by_the_broker_itself(
-    recorder: Recorder, tmp_path: Path
-) -> None:
+def test_an_undelivered_message_is_released_by_the_broker(recorder: Recorder, tmp_path: Path) -> None:
     recorder.record(
         [
             facts.LeaseEnded(
@@ -126,7 +124,7 @@ def test_a_poll_is_an_interval(recorder: Recorder, tmp_path: Path) -> None:
     assert (row["invoked_us"], row["t_wall_us"], row["phase"]) == (100_000_000, 120_000_000, "ok")
 
 
-def test_the_lite_topics_of_a_client_are_told_as_a_whole(recorder: Recorder, tmp_path: Path) -> None:
+def test_lite_subscriptions_are_recorded_as_a_whole(recorder: Recorder, tmp_path: Path) -> None:
     recorder.record(
         [
             facts.ClientJoined(110.0, "c@1", ClientType.LITE_SIMPLE_CONSUMER, "chat"),
@@ -206,7 +204,7 @@ def test_without_pyarrow_one_sentence_names_the_extra(
         Recorder(tmp_path)
 
 
-def test_a_broker_with_little_to_tell_has_its_files_completed_in_time(tmp_path: Path) -> None:
+def test_a_quiet_broker_completes_its_files_in_time(tmp_path: Path) -> None:
     with Recorder(tmp_path, seconds_per_file=0.1) as recorder:
         recorder.record([DELIVERED])
         deadline = time.monotonic() + 30

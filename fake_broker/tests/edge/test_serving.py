@@ -92,14 +92,14 @@ def route(endpoint: str, topic: str, credentials: grpc.ChannelCredentials | None
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
-def test_a_broker_serves_until_it_is_told_to_end(serve: Callable[..., Served], number: int) -> None:
+def test_a_broker_serves_until_a_signal(serve: Callable[..., Served], number: int) -> None:
     served = serve("--topic", "orders:FIFO:3", "--group", "billing:ordered:5")
     response = route(served.facts["grpc"], "orders")
     assert len(response.message_queues) == 3
     assert served.end(number) == (0, "", "")
 
 
-def test_one_line_says_where_it_is(serve: Callable[..., Served]) -> None:
+def test_one_line_has_the_endpoints(serve: Callable[..., Served]) -> None:
     served = serve("--profile", "apache-5.5", "--clock", "manual")
     pattern = r"ready grpc=127\.0\.0\.1:\d+ control=127\.0\.0\.1:\d+ profile=apache-5\.5 clock=manual tls=no pid=\d+\n"
     assert re.fullmatch(pattern, served.line)
@@ -177,7 +177,7 @@ def test_a_file_that_holds_no_users_is_refused_with_the_remedy(
     assert complaint in " ".join(done.output.split())
 
 
-def test_a_file_says_the_same_as_json(serve: Callable[..., Served], tmp_path: Path) -> None:
+def test_the_ready_file_has_the_same_as_json(serve: Callable[..., Served], tmp_path: Path) -> None:
     file = tmp_path / "ready.json"
     served = serve("--ready-file", str(file))
     said = json.loads(file.read_text())
@@ -193,7 +193,7 @@ def test_tls_is_served_with_a_certificate_that_a_file_lets_clients_trust(
     assert route(served.facts["grpc"], "t", credentials).status.code == pb.Code.OK
 
 
-def test_client_certificates_and_plain_connections_are_had_from_the_command_line(
+def test_the_cli_serves_client_certificates_and_plain_connections(
     serve: Callable[..., Served], tmp_path: Path
 ) -> None:
     trust, shown = tmp_path / "trust.pem", tmp_path / "client.pem"
@@ -275,7 +275,7 @@ def test_bytes_that_are_no_text_are_printed_as_base64(capsys: pytest.CaptureFixt
     assert json.loads(capsys.readouterr().out) == [{"body": "text"}, {"body": {"base64": "/w=="}}]
 
 
-def test_topics_and_groups_are_made_where_they_are_missing_and_changed_where_they_are_not(
+def test_topics_and_groups_are_created_if_missing(
     serve: Callable[..., Served],
 ) -> None:
     served = serve()
@@ -379,7 +379,7 @@ def test_a_port_that_is_taken_is_one_sentence_and_exit_4(serve: Callable[..., Se
     assert "Traceback" not in done.stderr
 
 
-def test_nobody_to_steer_is_one_sentence_and_exit_4() -> None:
+def test_without_a_broker_ctl_exits_with_4() -> None:
     command = [*PROGRAM, "ctl", "--control", "127.0.0.1:1", "describe"]
     done = subprocess.run(command, check=False, capture_output=True, text=True, timeout=30)
     assert done.returncode == 4

@@ -38,9 +38,7 @@ async def test_an_empty_receive_ends_with_the_polling_time(
     assert frames.timestamp.seconds == int(broker.clock.now())
 
 
-async def test_with_a_manual_clock_an_empty_receive_is_answered_before_the_caller_gives_up(
-    broker: FakeBroker, consumer: Any
-) -> None:
+async def test_a_manual_clock_answers_before_the_callers_deadline(broker: FakeBroker, consumer: Any) -> None:
     """The caller's deadline runs in real time, whatever the broker's clock does."""
     frames = await consumer.receive("g", "t", wait=0.4, deadline=0.5)
     assert frames.kinds == ["status", "delivery_timestamp"]
@@ -78,7 +76,7 @@ async def test_a_cancelled_receive_takes_no_message_with_it(
     assert (await consumer.receive("g", "t")).bodies == [b"1"]
 
 
-async def test_what_could_not_be_written_is_given_back(
+async def test_unwritten_messages_are_released(
     broker: FakeBroker, client: Any, consumer: Any, happened: Happened, requests: Any
 ) -> None:
     """R5.7: a caller that goes away in the middle of large messages loses none of them."""
@@ -110,7 +108,7 @@ async def test_with_a_real_clock_polling_times_end_by_themselves(
     assert kinds == ["status", "delivery_timestamp"]
 
 
-async def test_a_receive_that_the_profile_wants_a_deadline_for_is_refused_without_one(
+async def test_a_receive_without_a_required_deadline_is_refused(
     running: Callable[..., Awaitable[FakeBroker]], connect: Callable[..., Any]
 ) -> None:
     """5.1 row 2."""
@@ -152,14 +150,14 @@ async def test_a_pull_at_the_end_waits_for_a_send(client: Any, happened: Happene
     assert waiting.result().bodies == [b"1"]
 
 
-async def test_a_pull_beyond_the_end_says_where_to_go_on(client: Any, requests: Any) -> None:
+async def test_a_pull_beyond_the_end_returns_the_next_offset(client: Any, requests: Any) -> None:
     """10.1."""
     frames = await requests.collect(client.stream("PullMessage", pull(7)))
     assert frames.code == pb.Code.ILLEGAL_OFFSET
     assert frames.next_offset == 0
 
 
-async def test_pulling_is_unimplemented_where_the_profile_says_so(
+async def test_pulling_is_unimplemented_by_profile(
     running: Callable[..., Awaitable[FakeBroker]], connect: Callable[..., Any], requests: Any
 ) -> None:
     """R10.1."""

@@ -195,7 +195,7 @@ async def test_a_message_is_consumed_on_trial(broker: FakeBroker, client: Any) -
     assert answer.code == pb.Code.FAILED_TO_CONSUME_MESSAGE
 
 
-async def test_stack_traces_are_asked_for(broker: FakeBroker, client: Any) -> None:
+async def test_stack_traces_are_requested(broker: FakeBroker, client: Any) -> None:
     """2.3."""
     stream, _ = await client.subscribe("g", "t")
     async with asyncio.TaskGroup() as tasks:

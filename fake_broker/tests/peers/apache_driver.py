@@ -49,7 +49,7 @@ def described(message: Message) -> dict[str, Any]:
 
 
 class Listener(MessageListener):  # type: ignore[misc]  # Apache's package has no types
-    """Reports each message; fails those whose body is named, as often as it says."""
+    """Reports each message; fails those with a listed body, as often as listed."""
 
     def __init__(self, failures: dict[str, int]) -> None:
         self.failures = failures

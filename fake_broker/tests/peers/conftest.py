@@ -99,7 +99,7 @@ async def end(process: asyncio.subprocess.Process) -> None:
 
 @pytest.fixture
 async def broker() -> AsyncIterator[FakeBroker]:
-    """Its clock stands still: retries and delays come when a test says so."""
+    """Its clock is manual: retries and delays happen when a test moves it."""
     async with FakeBroker(remoting_port=0, clock="manual") as fake:
         await fake.create_topic("orders", queues=4)
         yield fake

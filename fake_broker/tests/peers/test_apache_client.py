@@ -16,7 +16,7 @@ Start = Callable[[str], Awaitable[ApacheClient]]
 
 @pytest.fixture(params=["documented", "apache-5.5"])
 async def broker(request: pytest.FixtureRequest) -> AsyncIterator[FakeBroker]:
-    """A fake whose time a test moves, with topics of one queue: the client's consumer picks queues by chance."""
+    """A fake with a manual clock and topics of one queue: the client's consumer picks queues at random."""
     async with FakeBroker(profile=request.param, clock="manual") as fake:
         await fake.create_topic("orders", queues=1)
         await fake.create_topic("ordered", type="FIFO", queues=4)
@@ -52,7 +52,7 @@ async def test_messages_of_one_message_group_share_a_queue_in_order(
     assert {(message.type, message.message_group) for message in stored} == {("FIFO", "customer-42")}
 
 
-async def test_a_message_of_the_wrong_kind_is_refused_by_what_the_route_says(
+async def test_a_message_of_another_type_is_refused_by_the_route(
     broker: FakeBroker, apache_client: Start
 ) -> None:
     client = await apache_client(broker.endpoint)
@@ -109,9 +109,7 @@ async def test_a_recalled_message_never_comes_where_the_server_serves_recall(
     assert broker.messages("later") == ()
 
 
-async def test_a_received_message_is_gone_once_it_is_acknowledged(
-    broker: FakeBroker, apache_client: Start
-) -> None:
+async def test_an_acknowledged_message_is_not_redelivered(broker: FakeBroker, apache_client: Start) -> None:
     client = await apache_client(broker.endpoint)
     await client("start_producer", topics=["orders"])
     await client("start_simple", group="billing", topic="orders")

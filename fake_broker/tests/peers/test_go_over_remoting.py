@@ -132,7 +132,7 @@ async def test_delays_large_bodies_and_filters(go: Start, broker: FakeBroker, ne
     assert any(len(each.body) < 1_000 and each.body.startswith(b"x") for each in broker.messages("orders"))
 
 
-async def test_transactions_are_ended_and_asked_about(go: Start, broker: FakeBroker, news: News) -> None:
+async def test_transactions_are_ended_and_checked(go: Start, broker: FakeBroker, news: News) -> None:
     committed, rolled_back, unknown = 1, 2, 3
     async with go("transact", "pg") as producer:
         await producer.tell("half", "committed", committed)

@@ -116,7 +116,7 @@ async def test_delays_large_bodies_and_sql_filters(java: Start, broker: FakeBrok
     assert any(len(each.body) < 1_000 and each.body.startswith(b"x") for each in broker.messages("orders"))
 
 
-async def test_transactions_are_ended_and_asked_about(java: Start, broker: FakeBroker, news: News) -> None:
+async def test_transactions_are_ended_and_checked(java: Start, broker: FakeBroker, news: News) -> None:
     async with java("produce", "pg") as producer:
         # A producer that no broker has heard of cannot be asked.
         await producer.tell("send", "plain")

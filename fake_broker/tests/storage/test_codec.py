@@ -78,7 +78,7 @@ def test_only_methods_are_taken_from_core_objects(name: str) -> None:
         load(dump(Method(message, name)))
 
 
-def test_enumerations_from_elsewhere_are_refused() -> None:
+def test_foreign_enumerations_are_refused() -> None:
     with pytest.raises(pickle.UnpicklingError, match="is not allowed in a data file"):
         load(pickle.dumps(Written(re.RegexFlag, "ASCII")))
 

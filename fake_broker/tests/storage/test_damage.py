@@ -87,9 +87,7 @@ def test_the_judge_finds_a_start_that_forgets(known: Folders) -> None:
         ("UPDATE about SET value = 'other' WHERE name = 'shape'", "its description has another checksum"),
     ],
 )
-def test_a_row_that_is_not_as_it_was_written_is_named_before_anything_is_served(
-    closed: Path, statement: str, said: str
-) -> None:
+def test_a_damaged_row_is_named_before_serving(closed: Path, statement: str, said: str) -> None:
     change(closed, statement)
     assert said in refused(closed)
     served, told = repaired(closed)
@@ -127,7 +125,7 @@ def test_a_journal_of_another_time_than_its_checkpoint_is_named(known: Folders, 
     assert re.search(r"command \d+ comes where command \d+ should", refused(folder))
 
 
-def test_garbage_in_the_lock_locks_nobody_out(known: Folders, closed: Path) -> None:
+def test_garbage_in_the_lock_file_is_ignored(known: Folders, closed: Path) -> None:
     (closed / "broker-a.lock").write_bytes(b"garbage" * 1_000)
     core, journal = opened(closed)
     served = view(core)
@@ -144,7 +142,7 @@ def test_a_head_that_forbids_writing_is_damage(closed: Path) -> None:
     assert "Repaired: " in told
 
 
-def test_a_first_start_that_is_killed_before_its_checkpoint_leaves_no_damage(tmp_path: Path) -> None:
+def test_a_kill_before_the_first_checkpoint_is_no_damage(tmp_path: Path) -> None:
     with closing(Database(tmp_path / NAME)) as database:
         database.describe({"profile": "documented"})
     core, journal = opened(tmp_path)

@@ -129,7 +129,7 @@ def test_a_log_that_ends_at_any_record_is_named(
         assert not is_whole(damaged(cut)), end
 
 
-def test_a_log_that_is_gone_is_named_and_what_is_left_can_be_kept(killed: Path, tmp_path: Path) -> None:
+def test_a_missing_log_is_named_and_the_rest_can_be_repaired(killed: Path, tmp_path: Path) -> None:
     copied(killed, tmp_path)
     (tmp_path / WAL).unlink()
     assert not is_whole(tmp_path)
@@ -153,7 +153,7 @@ def test_a_log_that_is_gone_is_named_and_what_is_left_can_be_kept(killed: Path, 
     ],
     ids=["gone", "damaged"],
 )
-def test_a_mark_that_says_nothing_is_named(
+def test_an_empty_mark_is_named(
     killed: Path, tmp_path: Path, change: Callable[[Path], object], said: str
 ) -> None:
     copied(killed, tmp_path)
@@ -166,7 +166,7 @@ def test_a_mark_that_says_nothing_is_named(
     assert stored(tmp_path) == COUNT
 
 
-def test_a_data_file_that_is_gone_is_named(killed: Path, tmp_path: Path) -> None:
+def test_a_missing_data_file_is_named(killed: Path, tmp_path: Path) -> None:
     copied(killed, tmp_path)
     for name in (NAME, WAL):
         (tmp_path / name).unlink()
@@ -174,7 +174,7 @@ def test_a_data_file_that_is_gone_is_named(killed: Path, tmp_path: Path) -> None
         opened(tmp_path)
 
 
-def test_a_start_that_was_killed_before_anything_was_written_is_no_damage(tmp_path: Path) -> None:
+def test_a_kill_before_the_first_write_is_no_damage(tmp_path: Path) -> None:
     core, journal = opened(tmp_path)
     journal.abandon()
     (tmp_path / MARK).unlink()

@@ -49,7 +49,7 @@ def steps(kinds: tuple[str, ...]) -> st.SearchStrategy[list[tuple[str, int, int,
 
 
 @pytest.mark.parametrize("profile", ["documented", "apache-5.5"])
-async def test_a_broker_cut_off_at_any_point_comes_back_as_it_was(
+async def test_a_broker_recovers_exactly_from_any_point(
     profile: str, history: type[Any], kinds: tuple[str, ...], difference: Callable[[Any, Any], str | None]
 ) -> None:
     @settings(
@@ -140,7 +140,7 @@ def commands() -> set[str]:
     }
 
 
-def test_what_changes_a_broker_is_told_the_time_and_so_written_down() -> None:
+def test_every_changing_command_takes_the_time() -> None:
     public = {name for name, _ in inspect.getmembers(Broker, inspect.isfunction) if not name.startswith("_")}
     assert public - commands() == READERS | BEFORE_ANYTHING, (
         "a command without `now` would not survive a kill"
@@ -160,7 +160,7 @@ def test_the_histories_know_every_command(history: type[Any], kinds: tuple[str, 
     assert commands() - done == READS | {"advance", "query_assignment"}
 
 
-def test_a_part_that_is_not_kept_is_noticed(difference: Callable[[Any, Any], str | None]) -> None:
+def test_a_part_that_is_not_stored_is_detected(difference: Callable[[Any, Any], str | None]) -> None:
     ours, theirs = make("documented")(1_000.0), make("documented")(1_000.0)
     assert difference(ours, theirs) is None
     theirs._state.serial += 1

@@ -57,7 +57,7 @@ def quoted(text: str) -> str:
 
 
 def number_in(text: str, literal: str) -> Fraction | None:
-    """Read a property beside a literal: beside a whole number only whole numbers are any."""
+    """Parse a property compared with a literal: with an integer only integers are numbers."""
     whole = literal.rstrip("L").isdigit()
     try:
         number = Fraction(text)
@@ -200,7 +200,7 @@ SENTENCES = st.recursive(
 
 @pytest.mark.parametrize("dialect", [PUBLISHED, SERVER], ids=["published", "server"])
 @given(sentence=SENTENCES, properties=properties, spaces=st.sampled_from([" ", "\n", " /* c */ ", "\t--c\n"]))
-def test_an_expression_means_what_it_says(
+def test_parsed_expressions_keep_their_meaning(
     dialect: SqlDialect, sentence: Sentence, properties: Properties, spaces: str
 ) -> None:
     strict = dialect.errors_reject

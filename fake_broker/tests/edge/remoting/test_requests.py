@@ -17,7 +17,7 @@ from fake_broker.tests.edge.remoting.conftest import dial
 
 @pytest.fixture
 async def patient_broker() -> AsyncIterator[FakeBroker]:
-    """Its clock stands still."""
+    """Its clock is manual."""
     async with FakeBroker(remoting_port=0, clock="manual") as fake:
         await fake.create_topic("t", queues=1)
         yield fake
@@ -334,7 +334,7 @@ async def test_the_retry_topic_is_routed_after_the_first_heartbeat(wire: Any) ->
     assert (route["queueDatas"][0]["perm"], route["queueDatas"][0]["readQueueNums"]) == (6, 1)
 
 
-async def test_locks_are_told_by_queue(wire: Any) -> None:
+async def test_locks_are_events_by_queue(wire: Any) -> None:
     queues = [{"topic": "wide", "brokerName": "broker-a", "queueId": number} for number in range(2)]
 
     async def ask(code: int, client: str, *wanted: Any) -> Any:
@@ -401,7 +401,7 @@ async def test_topics_and_groups_are_created_changed_and_deleted(broker: FakeBro
 # Transactions
 
 
-async def test_a_producer_is_asked_about_its_transaction_and_ends_it(patient_broker: FakeBroker) -> None:
+async def test_a_checked_producer_ends_its_transaction(patient_broker: FakeBroker) -> None:
     broker = patient_broker
     async with dial(broker) as wire:
         await wire.ask(34, {"clientID": "p", "producerDataSet": [{"groupName": "pg"}]})

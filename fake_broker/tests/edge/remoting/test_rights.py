@@ -54,7 +54,7 @@ class Login:
 
 @pytest.fixture
 async def guarded(broker: FakeBroker) -> FakeBroker:
-    """A broker whose user `app` may use topic `t` in group `g`, and `admin` everything."""
+    """A broker with a user `app` for topic `t` and group `g`, and `admin` with all rights."""
     for user in (APP, User("admin", "secret")):
         await broker.put_user(user)
     return broker
@@ -157,7 +157,7 @@ async def test_a_user_may_what_it_has_the_right_to_and_nothing_else(
     app: Login, guarded: FakeBroker, code: int, body: Any, fields: Any, other: Any
 ) -> None:
     await guarded.create_group("g")
-    # Groups of code 1: nobody is a member yet, which is an answer of its own.
+    # Groups of code 1: without members, which has its own answer.
     assert (await app.ask(code, body, **fields)).code != 16
     denied = (code, body, {**fields, **other}) if body in (b"", b"x") else (code, other, fields)
     answer = await app.ask(denied[0], denied[1], **denied[2])
@@ -168,7 +168,7 @@ async def test_a_user_may_what_it_has_the_right_to_and_nothing_else(
     assert guarded.messages("wide") == ()
 
 
-async def test_a_member_reads_sends_back_and_looks_at_its_group(app: Login) -> None:
+async def test_a_member_reads_sends_back_and_inspects_its_group(app: Login) -> None:
     assert (await app.ask(34, beat("g", "t"))).code == 0
     sent = await app.ask(310, b"x", **SHORT)
     assert b"x" in (await app.ask(11, **PULL)).body
@@ -250,7 +250,7 @@ async def test_a_denial_is_an_event(app: Login, guarded: FakeBroker) -> None:
     assert refused.command == "Remoting.DELETE_TOPIC_IN_BROKER"
 
 
-async def test_a_member_is_not_shown_who_asks_for_it(admin: Login, guarded: Any, connect: Any) -> None:
+async def test_a_running_info_request_hides_its_caller(admin: Login, guarded: Any, connect: Any) -> None:
     member = await connect()
     assert (await Login(member, "admin").ask(34, beat("g", "t"))).code == 0
     await member.next_push()

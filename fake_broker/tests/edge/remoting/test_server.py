@@ -113,7 +113,7 @@ def damaged(change: tuple[int, int]) -> bytes:
     return bytes(whole)
 
 
-async def test_unknown_codes_are_told_and_one_way_requests_get_no_answer(wire: Any) -> None:
+async def test_unknown_codes_are_answered_unless_one_way(wire: Any) -> None:
     answer = await wire.ask(9999)
     assert (answer.code, answer.remark, answer.version) == (3, " request type 9999 not supported", 513)
     unheard = wire.send_one_way(9999)

@@ -53,7 +53,7 @@ async def test_a_tls_port_answers_tls_alone() -> None:
             await names(broker, trusting(ServerTls.self_made()))
 
 
-async def test_one_port_answers_plain_and_tls_clients_where_it_was_asked_to() -> None:
+async def test_one_port_serves_plain_and_tls_clients() -> None:
     tls = ServerTls.self_made(also_plain=True)
     async with FakeBroker(remoting_port=0, tls=tls) as broker:
         await broker.create_topic("t")
@@ -69,7 +69,7 @@ async def test_one_port_answers_plain_and_tls_clients_where_it_was_asked_to() ->
             await names(broker, None)
 
 
-async def test_only_clients_with_a_certificate_get_in_where_one_is_asked_for(tmp_path: Path) -> None:
+async def test_required_client_certificates_are_checked(tmp_path: Path) -> None:
     tls = ServerTls.self_made(ask_clients=True)
     file = tmp_path / "client.pem"
     file.write_bytes(tls.client_certificate)
@@ -83,7 +83,7 @@ async def test_only_clients_with_a_certificate_get_in_where_one_is_asked_for(tmp
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="elsewhere loopback has one address")
-async def test_a_client_behind_a_front_has_its_own_address_and_the_route_the_one_that_it_reached() -> None:
+async def test_a_client_behind_a_front_has_its_own_address() -> None:
     tls = ServerTls.self_made(also_plain=True)
     async with FakeBroker(listen="0.0.0.0:0", remoting_port=0, tls=tls) as broker:
         await broker.create_topic("t", queues=1)
@@ -96,7 +96,7 @@ async def test_a_client_behind_a_front_has_its_own_address_and_the_route_the_one
             assert route["brokerDatas"][0]["brokerAddrs"] == {"0": f"127.0.0.2:{port_of(broker)}"}
 
 
-async def test_silence_and_garbage_on_a_port_of_both_kinds_harm_nobody() -> None:
+async def test_a_shared_port_survives_silence_and_garbage() -> None:
     tls = ServerTls.self_made(also_plain=True)
     async with FakeBroker(remoting_port=0, tls=tls) as broker:
         _, silent = await asyncio.open_connection("127.0.0.1", port_of(broker))

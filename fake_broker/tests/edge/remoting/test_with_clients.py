@@ -142,7 +142,7 @@ async def test_every_member_of_a_broadcast_reads_everything(broker: FakeBroker, 
     assert broker.progress("g") == ()
 
 
-async def test_a_group_goes_on_by_either_protocol(broker: FakeBroker) -> None:
+async def test_a_group_continues_over_either_protocol(broker: FakeBroker) -> None:
     """One offset for each group, topic and queue."""
     await broker.create_group("g")
     await send(broker, "line", range(6))
@@ -159,7 +159,7 @@ async def test_a_group_goes_on_by_either_protocol(broker: FakeBroker) -> None:
         assert [message.body for message in messages] == [b"4", b"5"]
 
 
-async def test_reading_goes_on_where_it_is_told_to(broker: FakeBroker) -> None:
+async def test_reading_continues_at_a_reset_offset(broker: FakeBroker) -> None:
     await send(broker, "line", range(10))
     async with PullConsumer(namesrv(broker), group="g", start=Offset.END) as consumer:
         (queue,) = await consumer.queues("line")
@@ -215,7 +215,7 @@ async def test_what_is_sent_over_remoting_arrives_over_grpc(broker: FakeBroker) 
     assert received.properties["from"] == "old"
 
 
-async def test_reading_goes_on_after_a_restart(broker: FakeBroker) -> None:
+async def test_reading_continues_after_a_restart(broker: FakeBroker) -> None:
     group = Group(broker)
     async with AsyncExitStack() as stack:
         await group.member(stack, "only")
@@ -227,7 +227,7 @@ async def test_reading_goes_on_after_a_restart(broker: FakeBroker) -> None:
         await group.until(lambda: group.read.keys() == wanted)
 
 
-async def test_an_administrator_creates_looks_and_deletes(broker: FakeBroker) -> None:
+async def test_an_administrator_creates_inspects_and_deletes(broker: FakeBroker) -> None:
     async with Admin(namesrv(broker)) as admin:
         await admin.create_topic("new", queues=3)
         await admin.create_group("made")
