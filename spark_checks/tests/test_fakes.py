@@ -24,7 +24,7 @@ from aiorocketmq_fake.core.commands.receiving import Receiving
 from aiorocketmq_fake.core.values.codes import LiteAction
 from aiorocketmq_fake.core.values.events import Delivered
 from aiorocketmq_fake.core.values.model import Delivery, LiteSyncRequest, ReceiveRequest
-from aiorocketmq_fake.planted import PLANTED
+from aiorocketmq_fake.faulty_cores import FAULTY_CORES
 from pyarrow import parquet
 from pyspark.sql import SparkSession
 
@@ -216,7 +216,7 @@ PLAYS: dict[str, Play] = {
     **{f"trouble {seed}": partial(trouble, seed=seed, play=Trouble) for seed in range(SEEDS)},
     **{f"lite {seed}": partial(trouble, seed=seed, play=LiteTrouble) for seed in range(SEEDS // 2)},
     "orders": orders,
-    **{name: partial(orders, core=core) for name, core in PLANTED.items()},
+    **{name: partial(orders, core=core) for name, core in FAULTY_CORES.items()},
     "revealed": revealed,
     "unsubscribed": chats,
     "payments": payments,

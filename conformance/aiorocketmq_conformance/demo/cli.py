@@ -53,9 +53,9 @@ def demo(out: Path, seed: int, planted: str | None, with_spark: bool, with_confo
         with_spark = False
     core: Callable[..., Broker] = Broker
     if planted:
-        from aiorocketmq_fake.planted import PLANTED
+        from aiorocketmq_fake.faulty_cores import FAULTY_CORES
 
-        core = PLANTED[planted]
+        core = FAULTY_CORES[planted]
     options = Options(
         out=out,
         seed=seed,

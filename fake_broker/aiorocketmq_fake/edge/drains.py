@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from aiorocketmq_fake.core.values import events as facts
+from aiorocketmq_fake.core.values import events
 from aiorocketmq_fake.core.values.codes import Code, TopicType
 from aiorocketmq_fake.core.values.frozen import value
 from aiorocketmq_fake.core.values.model import StoredMessage
@@ -61,46 +61,46 @@ class Drains:
         self._unfit_groups: set[str] = set()
         # Each function takes the type of its own key, which the type of a table cannot express: hence Any.
         self._notes: dict[type[object], Callable[[Any], Drained | None]] = {
-            facts.Stored: self._stored,
-            facts.Prepared: self._prepared,
-            facts.Delivered: self._delivered,
-            facts.LeaseChanged: self._kept_back,
-            facts.Resurrected: self._kept_back,
-            facts.Acked: self._moved,
-            facts.LeaseEnded: self._moved,
-            facts.Revived: self._moved,
-            facts.DeadLettered: self._moved,
-            facts.ReceiveEnded: self._received,
-            facts.TopicChanged: self._topic_changed,
-            facts.GroupChanged: self._group_changed,
+            events.Stored: self._stored,
+            events.Prepared: self._prepared,
+            events.Delivered: self._delivered,
+            events.LeaseChanged: self._kept_back,
+            events.Resurrected: self._kept_back,
+            events.Acked: self._moved,
+            events.LeaseEnded: self._moved,
+            events.Revived: self._moved,
+            events.DeadLettered: self._moved,
+            events.ReceiveEnded: self._received,
+            events.TopicChanged: self._topic_changed,
+            events.GroupChanged: self._group_changed,
         }
 
-    def note(self, event: facts.Event) -> Drained | None:
+    def note(self, event: events.Event) -> Drained | None:
         """Follow the next event; return the drain that it proves, if any, once until another event."""
         note = self._notes.get(type(event))
         return None if note is None else note(event)
 
-    def _stored(self, event: facts.Stored) -> None:
+    def _stored(self, event: events.Stored) -> None:
         content = event.message.content
         if content.lite_topic:
             self._unfit_topics.add(content.topic)
         self._topic(content.topic).disturb(event.at)
 
-    def _prepared(self, event: facts.Prepared) -> None:
+    def _prepared(self, event: events.Prepared) -> None:
         delay = 0.0 if event.due is None else event.due - event.at
         self._topic(event.message.topic).disturb(event.at, delay)
 
-    def _delivered(self, event: facts.Delivered) -> None:
+    def _delivered(self, event: events.Delivered) -> None:
         self._pair(event.group, event.delivery.message).disturb(event.at, event.invisible)
 
-    def _kept_back(self, event: facts.LeaseChanged | facts.Resurrected) -> None:
+    def _kept_back(self, event: events.LeaseChanged | events.Resurrected) -> None:
         self._pair(event.group, event.message).disturb(event.at, event.invisible)
 
-    def _moved(self, event: facts.Acked | facts.LeaseEnded | facts.Revived | facts.DeadLettered) -> None:
+    def _moved(self, event: events.Acked | events.LeaseEnded | events.Revived | events.DeadLettered) -> None:
         if event.message is not None:
             self._pair(event.group, event.message).disturb(event.at)
 
-    def _received(self, event: facts.ReceiveEnded) -> Drained | None:
+    def _received(self, event: events.ReceiveEnded) -> Drained | None:
         if event.messages or event.cancelled or event.code not in (Code.OK, Code.MESSAGE_NOT_FOUND):
             return None
         pair = self._pairs.get((event.group, event.topic))
@@ -115,13 +115,13 @@ class Drains:
         pair.told = since
         return Drained(event.at, event.group, event.topic)
 
-    def _topic_changed(self, event: facts.TopicChanged) -> None:
+    def _topic_changed(self, event: events.TopicChanged) -> None:
         config = event.config
         whole = config.permission.readable and config.read_queues >= config.write_queues
         if event.deleted or not whole or config.type is TopicType.LITE:
             self._unfit_topics.add(config.name)
 
-    def _group_changed(self, event: facts.GroupChanged) -> None:
+    def _group_changed(self, event: events.GroupChanged) -> None:
         if event.deleted:
             self._unfit_groups.add(event.config.name)
 

@@ -12,7 +12,7 @@ from prometheus_client.exposition import choose_encoder
 from prometheus_client.registry import Collector
 
 from aiorocketmq_fake.core.broker import Broker
-from aiorocketmq_fake.core.values import events as facts
+from aiorocketmq_fake.core.values import events
 from aiorocketmq_fake.core.values.codes import ClientType, Resolution
 from aiorocketmq_fake.core.values.limits import RETRY_PREFIX
 from aiorocketmq_fake.core.values.model import OutgoingMessage
@@ -34,7 +34,7 @@ class Metrics:
         self._registry.register(_Gauges(self._cores))
         self._counts = _Counts(self._registry)
 
-    def observer(self, core: Broker) -> Callable[[Iterable[facts.Event]], None]:
+    def observer(self, core: Broker) -> Callable[[Iterable[events.Event]], None]:
         """Add a broker; return a listener for `broker.events.listen`."""
         self._cores.append(core)
         return _Observer(self._counts, core.name).observe
@@ -85,17 +85,17 @@ class _Observer:
         self._node = node
         # Any: each takes the event of its own kind.
         self._by_kind: Mapping[type, Callable[[Any], None]] = {
-            facts.Stored: self._on_stored,
-            facts.Prepared: lambda event: self._on_sent(event.message, event.message.message_type.name),
-            facts.Delivered: self._on_delivered,
-            facts.DeadLettered: self._on_dead_lettered,
-            facts.TransactionEnded: self._on_transaction_ended,
-            facts.Acked: self._on_acked,
-            facts.LeaseEnded: self._on_lease_ended,
-            facts.Refused: lambda event: self._add(counts.refused, event.command, event.code.name),
+            events.Stored: self._on_stored,
+            events.Prepared: lambda event: self._on_sent(event.message, event.message.message_type.name),
+            events.Delivered: self._on_delivered,
+            events.DeadLettered: self._on_dead_lettered,
+            events.TransactionEnded: self._on_transaction_ended,
+            events.Acked: self._on_acked,
+            events.LeaseEnded: self._on_lease_ended,
+            events.Refused: lambda event: self._add(counts.refused, event.command, event.code.name),
         }
 
-    def observe(self, events: Iterable[facts.Event]) -> None:
+    def observe(self, events: Iterable[events.Event]) -> None:
         """Count events."""
         for event in events:
             kind = type(event)
@@ -112,29 +112,29 @@ class _Observer:
         self._add(self._counts.bytes_sent, message.topic, kind, amount=size)
         self._counts.sizes.labels(message.topic, kind, self._node).observe(size)
 
-    def _on_stored(self, event: facts.Stored) -> None:
-        if event.reason is facts.StoredAs.SENT:
+    def _on_stored(self, event: events.Stored) -> None:
+        if event.reason is events.StoredAs.SENT:
             self._on_sent(event.message.content, event.message.message_type.name)
 
-    def _on_delivered(self, event: facts.Delivered) -> None:
+    def _on_delivered(self, event: events.Delivered) -> None:
         message = event.delivery.message
         retried = str(event.delivery.attempt > 1 or message.topic.startswith(RETRY_PREFIX)).lower()
         labels = (message.content.topic, event.group, retried)
         self._add(self._counts.out, *labels)
         self._add(self._counts.bytes_out, *labels, amount=len(message.content.body))
 
-    def _on_dead_lettered(self, event: facts.DeadLettered) -> None:
+    def _on_dead_lettered(self, event: events.DeadLettered) -> None:
         self._add(self._counts.dead, event.message.content.topic, event.group)
 
-    def _on_transaction_ended(self, event: facts.TransactionEnded) -> None:
+    def _on_transaction_ended(self, event: events.TransactionEnded) -> None:
         counts = self._counts
         is_commit = event.resolution is Resolution.COMMIT
         self._add(counts.committed if is_commit else counts.rolled_back, event.topic)
 
-    def _on_acked(self, event: facts.Acked) -> None:
+    def _on_acked(self, event: events.Acked) -> None:
         self._add(self._counts.acked, event.topic, event.group, str(event.effective).lower())
 
-    def _on_lease_ended(self, event: facts.LeaseEnded) -> None:
+    def _on_lease_ended(self, event: events.LeaseEnded) -> None:
         self._add(self._counts.ended, event.message.content.topic, event.group, event.reason.name.lower())
 
 

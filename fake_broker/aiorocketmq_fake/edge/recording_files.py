@@ -19,7 +19,7 @@ __all__ = ["Row", "SeriesFiles"]
 
 logger = logging.getLogger(__name__)
 
-FactT = TypeVar("FactT")
+ItemT = TypeVar("ItemT")
 
 Row: TypeAlias = Mapping[str, object]
 """Columns that have a value; the others are null."""
@@ -127,13 +127,13 @@ class SeriesFiles:
         """Whether further rows are dropped: too many wait, or the disk has failed."""
         return self._waiting >= MOST_WAITING or self._failed is not None
 
-    def write(self, facts: Sequence[FactT], rows: Callable[[FactT], Row]) -> None:
+    def write(self, items: Sequence[ItemT], rows: Callable[[ItemT], Row]) -> None:
         """Enqueue events; `rows` converts each to a row, on the thread."""
-        self._waiting += len(facts)
+        self._waiting += len(items)
 
         def work() -> None:
-            self._waiting -= len(facts)
-            self._rows.extend(rows(fact) for fact in facts)
+            self._waiting -= len(items)
+            self._rows.extend(rows(item) for item in items)
             if self._rows and self._began is None:
                 self._began = time.monotonic()
             # The age is that of the first row, not of the file: a few rows must not stay in memory for ever.

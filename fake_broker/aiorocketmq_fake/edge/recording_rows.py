@@ -7,7 +7,7 @@ import json
 from collections.abc import Callable
 from typing import Any, TypeAlias
 
-from aiorocketmq_fake.core.values import events as facts
+from aiorocketmq_fake.core.values import events
 from aiorocketmq_fake.core.values.codes import ClientType, Code, FilterType, Resolution
 from aiorocketmq_fake.core.values.model import OutgoingMessage, StoredMessage
 from aiorocketmq_fake.edge.drains import Drained
@@ -28,21 +28,21 @@ ROLES = {
 EMPTY = (Code.OK, Code.MESSAGE_NOT_FOUND)
 
 
-def is_recorded(event: facts.Event) -> bool:
+def is_recorded(event: events.Event) -> bool:
     """Return whether `event` becomes a row: the broker's own copies and events without effect do not."""
-    if isinstance(event, facts.Stored):
-        return event.reason is facts.StoredAs.SENT
-    if isinstance(event, facts.Acked):
+    if isinstance(event, events.Stored):
+        return event.reason is events.StoredAs.SENT
+    if isinstance(event, events.Acked):
         return event.message is not None
-    if isinstance(event, facts.TransactionChecked):
+    if isinstance(event, events.TransactionChecked):
         # Without a producer, no check was sent.
         return bool(event.client_id)
-    if isinstance(event, facts.GroupChanged):
+    if isinstance(event, events.GroupChanged):
         return not event.deleted
     return type(event) in _CELLS
 
 
-def row_of(event: facts.Event | Drained) -> Cells:
+def row_of(event: events.Event | Drained) -> Cells:
     """The cells of one event that is recorded, its time included."""
     cells = _CELLS[type(event)](event)
     cells["t_wall_us"] = _microseconds(event.at)
@@ -92,7 +92,7 @@ def _placed(message: StoredMessage) -> Cells:
     return _named(message.content) | {"queue": message.queue_id, "offset": message.offset}
 
 
-def _stored(event: facts.Stored) -> Cells:
+def _stored(event: events.Stored) -> Cells:
     message = event.message
     return (
         _placed(message)
@@ -109,7 +109,7 @@ def _stored(event: facts.Stored) -> Cells:
     )
 
 
-def _prepared(event: facts.Prepared) -> Cells:
+def _prepared(event: events.Prepared) -> Cells:
     return (
         _named(event.message)
         | _digests(event.message)
@@ -127,7 +127,7 @@ def _prepared(event: facts.Prepared) -> Cells:
     )
 
 
-def _recalled(event: facts.Recalled) -> Cells:
+def _recalled(event: events.Recalled) -> Cells:
     return {
         "kind": "recall",
         "phase": "ok" if event.effective else "fail",
@@ -137,7 +137,7 @@ def _recalled(event: facts.Recalled) -> Cells:
     }
 
 
-def _transaction_ended(event: facts.TransactionEnded) -> Cells:
+def _transaction_ended(event: events.TransactionEnded) -> Cells:
     names = {Resolution.COMMIT: "commit", Resolution.ROLLBACK: "rollback"}
     return {
         "kind": "tx.end",
@@ -150,7 +150,7 @@ def _transaction_ended(event: facts.TransactionEnded) -> Cells:
     }
 
 
-def _decided_again(event: facts.DecidedAgain) -> Cells:
+def _decided_again(event: events.DecidedAgain) -> Cells:
     return {
         "kind": "tx.end",
         "phase": "ok",
@@ -161,7 +161,7 @@ def _decided_again(event: facts.DecidedAgain) -> Cells:
     }
 
 
-def _transaction_checked(event: facts.TransactionChecked) -> Cells:
+def _transaction_checked(event: events.TransactionChecked) -> Cells:
     return _named(event.message) | {
         "kind": "tx.check",
         "client_id": event.client_id,
@@ -170,7 +170,7 @@ def _transaction_checked(event: facts.TransactionChecked) -> Cells:
     }
 
 
-def _receive_ended(event: facts.ReceiveEnded) -> Cells:
+def _receive_ended(event: events.ReceiveEnded) -> Cells:
     phase = "info" if event.cancelled else "ok" if event.code in EMPTY else "fail"
     return {
         "kind": "receive",
@@ -184,7 +184,7 @@ def _receive_ended(event: facts.ReceiveEnded) -> Cells:
     }
 
 
-def _delivered(event: facts.Delivered) -> Cells:
+def _delivered(event: events.Delivered) -> Cells:
     delivery = event.delivery
     content = delivery.message.content
     name = fingerprint(delivery.receipt_handle)
@@ -214,7 +214,7 @@ def _delivered(event: facts.Delivered) -> Cells:
     )
 
 
-def _acked(event: facts.Acked) -> Cells:
+def _acked(event: events.Acked) -> Cells:
     assert event.message is not None  # by is_recorded
     return _placed(event.message) | {
         "kind": "ack",
@@ -229,7 +229,7 @@ def _acked(event: facts.Acked) -> Cells:
     }
 
 
-def _lease_changed(event: facts.LeaseChanged) -> Cells:
+def _lease_changed(event: events.LeaseChanged) -> Cells:
     return _placed(event.message) | {
         "kind": "change",
         "phase": "ok",
@@ -245,7 +245,7 @@ def _lease_changed(event: facts.LeaseChanged) -> Cells:
     }
 
 
-def _resurrected(event: facts.Resurrected) -> Cells:
+def _resurrected(event: events.Resurrected) -> Cells:
     return _placed(event.message) | {
         "kind": "change",
         "phase": "ok",
@@ -259,7 +259,7 @@ def _resurrected(event: facts.Resurrected) -> Cells:
     }
 
 
-def _lease_ended(event: facts.LeaseEnded) -> Cells:
+def _lease_ended(event: events.LeaseEnded) -> Cells:
     cells = _placed(event.message) | {
         "client_id": event.client_id,
         "group": event.group,
@@ -267,39 +267,39 @@ def _lease_ended(event: facts.LeaseEnded) -> Cells:
         "delivery": fingerprint(event.first_handle),
         "handle": fingerprint(event.receipt_handle),
     }
-    if event.reason is facts.LeaseEnd.UNDELIVERED:
+    if event.reason is events.LeaseEnd.UNDELIVERED:
         # It never reached a consumer, so the broker itself released it.
         return cells | {"kind": "change", "phase": "ok", "invisible_ms": 0, "reason": "undelivered"}
-    if event.reason is facts.LeaseEnd.FORWARDED:
+    if event.reason is events.LeaseEnd.FORWARDED:
         return cells | {"kind": "forward", "phase": "ok", "code": int(Code.OK)}
     return cells | {"kind": "expire"}
 
 
-def _dead_lettered(event: facts.DeadLettered) -> Cells:
+def _dead_lettered(event: events.DeadLettered) -> Cells:
     return _placed(event.message) | {"kind": "dlq.deliver", "group": event.group, "attempt": event.attempt}
 
 
-def _queue_locked(event: facts.QueueLocked | facts.QueueUnlocked) -> Cells:
-    kind = "lock" if isinstance(event, facts.QueueLocked) else "unlock"
+def _queue_locked(event: events.QueueLocked | events.QueueUnlocked) -> Cells:
+    kind = "lock" if isinstance(event, events.QueueLocked) else "unlock"
     place = {"group": event.group, "topic": event.topic, "queue": event.queue_id}
     return {"kind": kind, "phase": "ok", **place, "client_id": event.client_id, "code": int(Code.OK)}
 
 
-def _offset_committed(event: facts.OffsetCommitted) -> Cells:
+def _offset_committed(event: events.OffsetCommitted) -> Cells:
     place = {"group": event.group, "topic": event.topic, "queue": event.queue_id}
     return {"kind": "commit", **place, "commit_offset": event.offset}
 
 
-def _offset_reset(event: facts.OffsetReset) -> Cells:
+def _offset_reset(event: events.OffsetReset) -> Cells:
     place = {"group": event.group, "topic": event.topic, "queue": event.queue_id}
     return {"kind": "reset", **place, "commit_offset": event.offset}
 
 
-def _messages_deleted(event: facts.MessagesDeleted) -> Cells:
+def _messages_deleted(event: events.MessagesDeleted) -> Cells:
     return {"kind": "trim", "topic": event.topic, "queue": event.queue_id, "commit_offset": event.min_offset}
 
 
-def _lite_subscribed(event: facts.LiteSubscribed) -> Cells:
+def _lite_subscribed(event: events.LiteSubscribed) -> Cells:
     return {
         "kind": "lite.sync",
         "phase": "ok",
@@ -310,18 +310,18 @@ def _lite_subscribed(event: facts.LiteSubscribed) -> Cells:
     }
 
 
-def _client_joined(event: facts.ClientJoined) -> Cells:
+def _client_joined(event: events.ClientJoined) -> Cells:
     role = ROLES.get(event.client_type)
     return {"kind": "client.start", "client_id": event.client_id, "role": role, "group": event.group or None}
 
 
-def _client_left(event: facts.ClientLeft) -> Cells:
+def _client_left(event: events.ClientLeft) -> Cells:
     kind = "client.crash" if event.expired else "client.stop"
     role = ROLES.get(event.client_type)
     return {"kind": kind, "client_id": event.client_id, "role": role, "group": event.group or None}
 
 
-def _group_changed(event: facts.GroupChanged) -> Cells:
+def _group_changed(event: events.GroupChanged) -> Cells:
     cfg = {
         "ordered": "true" if event.config.ordered else "false",
         "max_attempts": str(event.config.max_attempts),
@@ -337,28 +337,28 @@ def _drained(event: Drained) -> Cells:
 
 
 # Each function takes the type of its own key, which the type of a table cannot express: hence Any.
-_CELLS: dict[type[facts.Event | Drained], Callable[[Any], Cells]] = {
-    facts.Stored: _stored,
-    facts.Prepared: _prepared,
-    facts.Recalled: _recalled,
-    facts.TransactionEnded: _transaction_ended,
-    facts.DecidedAgain: _decided_again,
-    facts.TransactionChecked: _transaction_checked,
-    facts.ReceiveEnded: _receive_ended,
-    facts.Delivered: _delivered,
-    facts.Acked: _acked,
-    facts.LeaseChanged: _lease_changed,
-    facts.Resurrected: _resurrected,
-    facts.LeaseEnded: _lease_ended,
-    facts.DeadLettered: _dead_lettered,
-    facts.QueueLocked: _queue_locked,
-    facts.QueueUnlocked: _queue_locked,
-    facts.OffsetCommitted: _offset_committed,
-    facts.OffsetReset: _offset_reset,
-    facts.MessagesDeleted: _messages_deleted,
-    facts.LiteSubscribed: _lite_subscribed,
-    facts.ClientJoined: _client_joined,
-    facts.ClientLeft: _client_left,
-    facts.GroupChanged: _group_changed,
+_CELLS: dict[type[events.Event | Drained], Callable[[Any], Cells]] = {
+    events.Stored: _stored,
+    events.Prepared: _prepared,
+    events.Recalled: _recalled,
+    events.TransactionEnded: _transaction_ended,
+    events.DecidedAgain: _decided_again,
+    events.TransactionChecked: _transaction_checked,
+    events.ReceiveEnded: _receive_ended,
+    events.Delivered: _delivered,
+    events.Acked: _acked,
+    events.LeaseChanged: _lease_changed,
+    events.Resurrected: _resurrected,
+    events.LeaseEnded: _lease_ended,
+    events.DeadLettered: _dead_lettered,
+    events.QueueLocked: _queue_locked,
+    events.QueueUnlocked: _queue_locked,
+    events.OffsetCommitted: _offset_committed,
+    events.OffsetReset: _offset_reset,
+    events.MessagesDeleted: _messages_deleted,
+    events.LiteSubscribed: _lite_subscribed,
+    events.ClientJoined: _client_joined,
+    events.ClientLeft: _client_left,
+    events.GroupChanged: _group_changed,
     Drained: _drained,
 }

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from aiorocketmq_fake.core.values import events as facts
+from aiorocketmq_fake.core.values import events
 from aiorocketmq_fake.core.values.codes import Code, MessageType, TopicType
 from aiorocketmq_fake.core.values.model import (
     Delivery,
@@ -20,25 +20,25 @@ STORED = StoredMessage(CONTENT, MessageType.NORMAL, "orders", 0, 0, position=0, 
 LEASE = 30.0
 
 
-def stored(at: float) -> facts.Stored:
-    return facts.Stored(at, STORED, "p@1", facts.StoredAs.SENT)
+def stored(at: float) -> events.Stored:
+    return events.Stored(at, STORED, "p@1", events.StoredAs.SENT)
 
 
-def delivered(at: float, group: str = "billing") -> facts.Delivered:
+def delivered(at: float, group: str = "billing") -> events.Delivered:
     delivery = Delivery(STORED, "h", 1, 0, 0, store_timestamp=100.0, invisible_until=at + LEASE)
-    return facts.Delivered(at, group, "c@1", delivery, LEASE, False, 1, 0, "", FilterExpression("*"))
+    return events.Delivered(at, group, "c@1", delivery, LEASE, False, 1, 0, "", FilterExpression("*"))
 
 
-def acked(at: float, group: str = "billing") -> facts.Acked:
-    return facts.Acked(at, group, "orders", "c@1", "M1", "h", "h", STORED, 1, effective=True)
+def acked(at: float, group: str = "billing") -> events.Acked:
+    return events.Acked(at, group, "orders", "c@1", "M1", "h", "h", STORED, 1, effective=True)
 
 
-def polled(at: float, group: str = "billing", messages: int = 0, **more: object) -> facts.ReceiveEnded:
+def polled(at: float, group: str = "billing", messages: int = 0, **more: object) -> events.ReceiveEnded:
     code = more.pop("code", Code.MESSAGE_NOT_FOUND)
-    return facts.ReceiveEnded(at, group, "orders", "c@1", 9, at - 20, code, messages, **more)  # type: ignore[arg-type]
+    return events.ReceiveEnded(at, group, "orders", "c@1", 9, at - 20, code, messages, **more)  # type: ignore[arg-type]
 
 
-def told(drains: Drains, *events: facts.Event) -> list[Drained]:
+def told(drains: Drains, *events: events.Event) -> list[Drained]:
     return [found for event in events if (found := drains.note(event)) is not None]
 
 
@@ -71,7 +71,7 @@ def test_groups_are_drained_apart_also_from_the_same_messages() -> None:
 
 def test_a_delayed_message_is_waited_for_twice_as_long_as_its_delay() -> None:
     drains = Drains()
-    told(drains, *CONSUMED, facts.Prepared(103.0, CONTENT, "p@1", 603.0))
+    told(drains, *CONSUMED, events.Prepared(103.0, CONTENT, "p@1", 603.0))
     assert told(drains, polled(1103.0)) == []
     assert told(drains, polled(1104.0)) != []
 
@@ -79,7 +79,9 @@ def test_a_delayed_message_is_waited_for_twice_as_long_as_its_delay() -> None:
 def test_a_longer_lease_is_waited_for() -> None:
     drains = Drains()
     told(drains, *CONSUMED[:2])
-    told(drains, facts.LeaseChanged(102.0, "billing", "c@1", STORED, 1, "h2", "h", "h", 600.0, renewal=False))
+    told(
+        drains, events.LeaseChanged(102.0, "billing", "c@1", STORED, 1, "h2", "h", "h", 600.0, renewal=False)
+    )
     assert told(drains, polled(1302.9)) == []
     assert told(drains, polled(1303.0)) != []
 
@@ -93,7 +95,7 @@ def test_a_longer_lease_is_waited_for() -> None:
         polled(900.0, "never handed anything"),
     ],
 )
-def test_only_an_empty_answer_to_a_group_whose_filter_is_known_drains(poll: facts.ReceiveEnded) -> None:
+def test_only_an_empty_answer_to_a_group_whose_filter_is_known_drains(poll: events.ReceiveEnded) -> None:
     drains = Drains()
     assert told(drains, *CONSUMED, poll) == []
     assert told(drains, polled(900.0)) != []
@@ -102,12 +104,12 @@ def test_only_an_empty_answer_to_a_group_whose_filter_is_known_drains(poll: fact
 @pytest.mark.parametrize(
     "unfit",
     [
-        facts.TopicChanged(99.0, TopicConfig("orders"), deleted=True),
-        facts.TopicChanged(99.0, TopicConfig("orders", read_queues=4), deleted=False),
-        facts.TopicChanged(99.0, TopicConfig("orders", TopicType.LITE), deleted=False),
-        facts.GroupChanged(99.0, GroupConfig("billing"), (), "queue", deleted=True),
+        events.TopicChanged(99.0, TopicConfig("orders"), deleted=True),
+        events.TopicChanged(99.0, TopicConfig("orders", read_queues=4), deleted=False),
+        events.TopicChanged(99.0, TopicConfig("orders", TopicType.LITE), deleted=False),
+        events.GroupChanged(99.0, GroupConfig("billing"), (), "queue", deleted=True),
     ],
 )
-def test_topics_with_legal_leftovers_have_no_drains(unfit: facts.Event) -> None:
+def test_topics_with_legal_leftovers_have_no_drains(unfit: events.Event) -> None:
     assert told(Drains(), unfit, *CONSUMED, polled(900.0)) == []
     assert told(Drains(), *CONSUMED, polled(900.0)) != []

@@ -8,13 +8,13 @@ from typing import Any
 
 from aiorocketmq.wire import messages as pb
 from aiorocketmq_fake import FakeBroker, User
-from aiorocketmq_fake.core.values import events as facts
+from aiorocketmq_fake.core.values import events
 from aiorocketmq_fake.core.values.codes import ClientType, Code
 from aiorocketmq_fake.edge.event_lines import EventLog, as_line
 
 
 def test_a_line_names_time_kind_and_what_it_is_about() -> None:
-    event = facts.ClientLeft(12.3456, "c", ClientType.PUSH_CONSUMER, "g", expired=True)
+    event = events.ClientLeft(12.3456, "c", ClientType.PUSH_CONSUMER, "g", expired=True)
     assert json.loads(as_line(event)) == {
         "at": 12.346,
         "event": "ClientLeft",
@@ -26,7 +26,7 @@ def test_a_line_names_time_kind_and_what_it_is_about() -> None:
 
 
 def test_codes_are_named() -> None:
-    line = json.loads(as_line(facts.Refused(1.0, "SendMessage", "c", Code.ILLEGAL_TOPIC, "no")))
+    line = json.loads(as_line(events.Refused(1.0, "SendMessage", "c", Code.ILLEGAL_TOPIC, "no")))
     assert line["code"] == "ILLEGAL_TOPIC"
 
 
@@ -69,8 +69,8 @@ async def test_messages_are_logged_by_their_position(tmp_path: Path, connect: An
     assert "private" not in file.read_text()
 
 
-def refused(at: float, client_id: str = "c", message: str = "no") -> facts.Refused:
-    return facts.Refused(at, "ReceiveMessage", client_id, Code.UNAUTHORIZED, message)
+def refused(at: float, client_id: str = "c", message: str = "no") -> events.Refused:
+    return events.Refused(at, "ReceiveMessage", client_id, Code.UNAUTHORIZED, message)
 
 
 def test_equal_refusals_share_a_line(tmp_path: Path) -> None:
@@ -85,7 +85,7 @@ def test_equal_refusals_share_a_line(tmp_path: Path) -> None:
             (10.5, "other", "no", None),
             (10.6, "c", "never", None),
         ]
-        log.write([facts.ClientLeft(11.0, "x", ClientType.PRODUCER, "", expired=True)])
+        log.write([events.ClientLeft(11.0, "x", ClientType.PRODUCER, "", expired=True)])
         log.write([refused(11.0), refused(11.2), refused(11.3), refused(11.4, "other")])
     told = [json.loads(line) for line in file.read_text().splitlines()]
     assert [(line["at"], line.get("client_id"), line.get("times")) for line in told[3:]] == [

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from aiorocketmq_fake.core.values import events as facts
+from aiorocketmq_fake.core.values import events
 from aiorocketmq_fake.core.values.codes import ClientType, Code, MessageType
 from aiorocketmq_fake.core.values.model import (
     Delivery,
@@ -28,7 +28,7 @@ CONTENT = OutgoingMessage(
 )
 STORED = StoredMessage(CONTENT, MessageType.FIFO, "%RETRY%orders", 3, 7, position=1, store_timestamp=100.0)
 DELIVERY = Delivery(STORED, "handle-0", 2, queue_id=3, offset=7, store_timestamp=100.0, invisible_until=140.0)
-DELIVERED = facts.Delivered(
+DELIVERED = events.Delivered(
     110.0,
     "billing",
     "c@1",
@@ -79,7 +79,7 @@ def test_a_delivery_is_named_by_topic_it_was_sent_to_and_by_its_handle(
 
 def test_an_ack_that_settled_nothing_is_not_recorded_as_an_end(recorder: Recorder, tmp_path: Path) -> None:
     ack = ("billing", "orders", "c@1", "M1", "handle-1", "handle-0", STORED, 2)
-    recorder.record([facts.Acked(111.0, *ack, effective=True), facts.Acked(112.0, *ack, effective=False)])
+    recorder.record([events.Acked(111.0, *ack, effective=True), events.Acked(112.0, *ack, effective=False)])
     rows = rows_of(recorder, tmp_path)[1:3]
     assert [row["phase"] for row in rows] == ["ok", "fail"]
     assert {row["delivery"] for row in rows} == {fingerprint("handle-0")}
@@ -88,11 +88,11 @@ def test_an_ack_that_settled_nothing_is_not_recorded_as_an_end(recorder: Recorde
 def test_an_undelivered_message_is_released_by_the_broker(recorder: Recorder, tmp_path: Path) -> None:
     recorder.record(
         [
-            facts.LeaseEnded(
-                111.0, "billing", "c@1", STORED, 2, "handle-0", "handle-0", facts.LeaseEnd.UNDELIVERED
+            events.LeaseEnded(
+                111.0, "billing", "c@1", STORED, 2, "handle-0", "handle-0", events.LeaseEnd.UNDELIVERED
             ),
-            facts.LeaseEnded(
-                111.0, "billing", "c@1", STORED, 2, "handle-0", "handle-0", facts.LeaseEnd.EXPIRED
+            events.LeaseEnded(
+                111.0, "billing", "c@1", STORED, 2, "handle-0", "handle-0", events.LeaseEnd.EXPIRED
             ),
         ]
     )
@@ -103,9 +103,9 @@ def test_an_undelivered_message_is_released_by_the_broker(recorder: Recorder, tm
 def test_a_forward_by_a_consumer_is_recorded_as_its_settlement(recorder: Recorder, tmp_path: Path) -> None:
     recorder.record(
         [
-            facts.DeadLettered(111.0, "billing", STORED, 1, by_client=True),
-            facts.LeaseEnded(
-                111.0, "billing", "c@1", STORED, 1, "handle-0", "handle-0", facts.LeaseEnd.FORWARDED
+            events.DeadLettered(111.0, "billing", STORED, 1, by_client=True),
+            events.LeaseEnded(
+                111.0, "billing", "c@1", STORED, 1, "handle-0", "handle-0", events.LeaseEnd.FORWARDED
             ),
         ]
     )
@@ -118,7 +118,7 @@ def test_a_forward_by_a_consumer_is_recorded_as_its_settlement(recorder: Recorde
 
 def test_a_poll_is_an_interval(recorder: Recorder, tmp_path: Path) -> None:
     recorder.record(
-        [facts.ReceiveEnded(120.0, "billing", "orders", "c@1", 5, 100.0, Code.MESSAGE_NOT_FOUND, 0)]
+        [events.ReceiveEnded(120.0, "billing", "orders", "c@1", 5, 100.0, Code.MESSAGE_NOT_FOUND, 0)]
     )
     row = rows_of(recorder, tmp_path)[1]
     assert (row["invoked_us"], row["t_wall_us"], row["phase"]) == (100_000_000, 120_000_000, "ok")
@@ -127,9 +127,9 @@ def test_a_poll_is_an_interval(recorder: Recorder, tmp_path: Path) -> None:
 def test_lite_subscriptions_are_recorded_as_a_whole(recorder: Recorder, tmp_path: Path) -> None:
     recorder.record(
         [
-            facts.ClientJoined(110.0, "c@1", ClientType.LITE_SIMPLE_CONSUMER, "chat"),
-            facts.LiteSubscribed(111.0, "c@1", "chat", "sessions", ("ann", "bob")),
-            facts.LiteSubscribed(112.0, "c@1", "chat", "sessions", ()),
+            events.ClientJoined(110.0, "c@1", ClientType.LITE_SIMPLE_CONSUMER, "chat"),
+            events.LiteSubscribed(111.0, "c@1", "chat", "sessions", ("ann", "bob")),
+            events.LiteSubscribed(112.0, "c@1", "chat", "sessions", ()),
         ]
     )
     rows = rows_of(recorder, tmp_path)[2:4]
@@ -145,8 +145,8 @@ def test_lite_subscriptions_are_recorded_as_a_whole(recorder: Recorder, tmp_path
 def test_locks_of_queues_are_recorded(recorder: Recorder, tmp_path: Path) -> None:
     recorder.record(
         [
-            facts.QueueLocked(110.0, "billing", "orders", 3, "c@1"),
-            facts.QueueUnlocked(111.0, "billing", "orders", 3, "c@1"),
+            events.QueueLocked(110.0, "billing", "orders", 3, "c@1"),
+            events.QueueUnlocked(111.0, "billing", "orders", 3, "c@1"),
         ]
     )
     _, lock, unlock, _ = rows_of(recorder, tmp_path)
@@ -160,9 +160,9 @@ def test_locks_of_queues_are_recorded(recorder: Recorder, tmp_path: Path) -> Non
 
 
 def test_copies_that_the_broker_makes_are_left_out_without_a_gap(recorder: Recorder, tmp_path: Path) -> None:
-    recorder.record([facts.Stored(100.0, STORED, "p@1", facts.StoredAs.SENT)])
-    recorder.record([facts.Stored(100.0, STORED, "", facts.StoredAs.RETRY)])
-    recorder.record([facts.ClientJoined(101.0, "c@1", ClientType.PUSH_CONSUMER, "billing")])
+    recorder.record([events.Stored(100.0, STORED, "p@1", events.StoredAs.SENT)])
+    recorder.record([events.Stored(100.0, STORED, "", events.StoredAs.RETRY)])
+    recorder.record([events.ClientJoined(101.0, "c@1", ClientType.PUSH_CONSUMER, "billing")])
     rows = rows_of(recorder, tmp_path)
     assert [row["kind"] for row in rows] == ["recorder.start", "send", "client.start", "recorder.end"]
     assert [row["seq"] for row in rows] == [0, 1, 2, 3]
@@ -173,7 +173,7 @@ def test_a_groups_ladder_and_lock_are_recorded(
     grain: str, told: str, recorder: Recorder, tmp_path: Path
 ) -> None:
     recorder.record(
-        [facts.GroupChanged(100.0, GroupConfig("billing", ordered=True), (1.0, 5.0), grain, False)]
+        [events.GroupChanged(100.0, GroupConfig("billing", ordered=True), (1.0, 5.0), grain, False)]
     )
     cfg = dict(rows_of(recorder, tmp_path)[1]["cfg"])
     assert cfg == {"ordered": "true", "max_attempts": "17", "order_grain": told, "steps_ms": "1000,5000"}

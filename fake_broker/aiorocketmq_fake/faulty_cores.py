@@ -1,6 +1,6 @@
-"""Cores with one injected fault each, to prove that an audit detects it: `FakeBroker(core=PLANTED["early-retry"])`.
+"""Cores with one injected fault each, to prove that an audit detects it.
 
-The fault goes through the wire, the client and the recording.
+Example: `FakeBroker(core=FAULTY_CORES["early-retry"])`. The fault goes through the wire, the client and the recording.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from aiorocketmq_fake.core.values.model import ReceiveRequest, StoredMessage
 if TYPE_CHECKING:
     from aiorocketmq_fake.core.records.leases import Order
 
-__all__ = ["PLANTED"]
+__all__ = ["FAULTY_CORES"]
 
 Taken: TypeAlias = "list[tuple[StoredMessage, int, Order | None]]"
 
@@ -96,7 +96,7 @@ class _ReturnsEarly(Leasing):
         return milliseconds(policy.steps[min(lease.attempt, len(policy.steps)) - 1])
 
 
-PLANTED: Mapping[str, Callable[..., Broker]] = MappingProxyType(
+FAULTY_CORES: Mapping[str, Callable[..., Broker]] = MappingProxyType(
     {
         "reordering": partial(Broker, parts=Parts(receiving=_SwapsOnce)),
         "double-delivery": partial(Broker, parts=Parts(leasing=_DeliversTwice)),
