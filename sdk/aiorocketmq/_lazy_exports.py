@@ -1,6 +1,6 @@
-"""Names of a package that are imported from its modules when they are first used, as its `__init__.pyi` lists them.
+"""Names of a package that are imported from its modules on first use, as its `__init__.pyi` lists them.
 
-Of the standard library alone: `aiorocketmq.wire` loads protobuf and nothing else."""
+Uses the standard library alone: `aiorocketmq.wire` loads protobuf and nothing else."""
 
 import ast
 import sys
@@ -11,7 +11,7 @@ from importlib import import_module
 def lazy_exports(
     package: str, file: str
 ) -> tuple[Callable[[str], object], Callable[[], list[str]], list[str]]:
-    """Return `__getattr__`, `__dir__` and `__all__` of the package whose `__init__.py` is `file`."""
+    """Return `__getattr__`, `__dir__` and `__all__` of the package with the `__init__.py` at `file`."""
     with open(f"{file}i", encoding="utf-8") as stub:
         imports = [node for node in ast.parse(stub.read()).body if isinstance(node, ast.ImportFrom)]
     module_of = {alias.name: f"{package}.{node.module}" for node in imports for alias in node.names}

@@ -5,7 +5,7 @@ from functools import cache
 
 @cache
 def version() -> str:
-    """As in the package's metadata; `0` where it runs from a source tree that is not installed."""
+    """As in the package's metadata; `0` if it runs from a source tree that is not installed."""
     # Imported late: reading metadata takes longer to import than most of this package.
     from importlib.metadata import PackageNotFoundError, version as installed_version
 

@@ -56,13 +56,20 @@ __all__ = [
 class Admin:
     """Creates, describes, changes and deletes topics and consumer groups; use it inside `async with`.
 
-    `endpoint` is `"namesrv://host:port"` (several with `;`: the first that answers is used), or
-    `"broker://host:port"` for the masters themselves, which then cannot be asked for routes. Every request ends within
-    `timeout` seconds; a call makes a few on each server. `credentials` sign every request, for servers that ask
-    who calls; `tls` is for servers that speak TLS. Entering raises UnreachableError when no server answers.
+    `endpoint` is `"namesrv://host:port"` (several with `;`: the first that answers is used), or `"broker://host:port"`
+    (several with `;`) for the masters themselves: only `route` and `topics` need name servers.
+    Every request must be answered within `timeout` seconds (above 0); a call makes a few on each server. `credentials`
+    sign every request, for servers that authenticate; `tls` is for servers that speak TLS. Raises ValueError for a
+    malformed address or timeout. Entering raises UnreachableError if no server answers.
 
-    Calls raise ValueError for malformed names and values, TopicNotFoundError and GroupNotFoundError for unknown ones,
-    RefusedError when a server refuses, MalformedAnswerError for an answer that cannot be read, and UnreachableError.
+    Before anything is sent, calls raise ValueError for malformed names and values. Afterwards they raise
+    TopicNotFoundError and GroupNotFoundError for unknown names, PermissionDeniedError and other kinds of RefusedError
+    if a server refuses, MalformedAnswerError for an answer that cannot be decoded, UnreachableError if a server cannot
+    be reached or does not answer in time, and ClosedError outside of `async with`.
+
+    A call that changes something does so on one server after the other: after an error, or if it is cancelled, some
+    servers may have the change and others not. They may be repeated; `create_user`
+    then raises RefusedError where the user exists already.
     """
 
     def __init__(
@@ -106,19 +113,22 @@ class Admin:
         self,
         topic: str,
         *,
-        type: TopicType = TopicType.NORMAL,  # noqa: A002  the protocol's own word
+        type: TopicType | str = TopicType.NORMAL,  # noqa: A002  the protocol's own word
         queues: int = 8,
         readable: bool = True,
         writable: bool = True,
     ) -> None:
-        """Create `topic` with `queues` queues on every master, or change it to this; return when it can be routed.
+        """Create `topic` with `queues` queues (at least 1) on every master, or replace its settings.
 
-        Proxies may go on answering "unknown" for up to 20 s to who asked for the topic before it existed.
+        `type` is a TopicType or its name, such as `"FIFO"`; servers before 5.0 ignore it. Returns when name
+        servers have a route to it. Proxies that were asked for the topic before it existed may
+        report it as unknown for up to 20 s more. Raises RefusedError if a server refuses
+        the name or the type.
         """
         check_topic(topic)
         _check_queues(queues)
         await topics.create(
-            self._masters, topic, kind=type, queues=queues, readable=readable, writable=writable
+            self._masters, topic, kind=_topic_type(type), queues=queues, readable=readable, writable=writable
         )
 
     async def alter_topic(
@@ -129,9 +139,11 @@ class Admin:
         readable: bool | None = None,
         writable: bool | None = None,
     ) -> None:
-        """Change what is given on every master that has `topic`, and nothing else; return when the route shows it.
+        """Change the given settings of `topic` on every master that has it, and no others.
 
-        With fewer `queues` (at least 1), messages in those above are kept and no longer read. A topic's type stays.
+        Returns when the route shows the change. With fewer `queues` (at least 1), messages in the queues above are kept
+        but no longer read. The type of a topic cannot change. Raises TopicNotFoundError if no master has it, and
+        ValueError if no setting is given.
         """
         check_topic(topic)
         if queues is not None:
@@ -148,24 +160,30 @@ class Admin:
         return await topics.describe(self._masters, topic)
 
     async def spans(self, topic: str) -> tuple[QueueSpan, ...]:
-        """Return the offsets and store times of the messages in each queue of `topic`, sorted by queue.
+        """Return the range of offsets and the store times of each queue of `topic`, sorted by queue.
 
         Raises TopicNotFoundError if no master has it."""
         check_topic(topic)
         return await topics.spans(self._masters, topic)
 
     async def delete_topic(self, topic: str) -> None:
-        """Delete `topic` with its messages from every master and name server; one that does not exist is no error."""
+        """Delete `topic` with its messages from every master and name server; an unknown topic is no error.
+
+        Offsets that groups have committed in it are kept by the servers."""
         check_topic(topic)
         await topics.delete(self._masters, topic)
 
     async def route(self, topic: str) -> TopicRoute:
-        """Return the brokers and queues of `topic` from the name server; raises TopicNotFoundError."""
+        """Return the brokers and queues of `topic` as the name server knows them.
+
+        Raises TopicNotFoundError, and ValueError if the endpoint names masters (`broker://`)."""
         check_topic(topic)
         return await topics.route(self._masters, topic)
 
     async def topics(self) -> tuple[str, ...]:
-        """Return the names of all topics that the name server knows, the servers' own included, sorted."""
+        """Return the names of all topics that the name server knows, sorted; system topics are included.
+
+        Raises ValueError if the endpoint names masters (`broker://`)."""
         return await topics.names(self._masters)
 
     async def create_group(
@@ -180,13 +198,14 @@ class Admin:
         lite_quota: int = 0,
         lite_exclusive: bool = False,
     ) -> None:
-        """Create the consumer group `group` on every master, or replace all of its settings by these.
+        """Create the consumer group `group` on every master, or replace all settings of one that exists.
 
-        `max_attempts` (at least 1) counts the first delivery. `backoff` are the seconds before each redelivery, the
-        last repeating; 5.x servers know it, and without it they use their own list. A group that is not
-        `consume_enabled` is refused every message. `lite_topic` binds the group to the lite topics of that topic
-        (5.5 and later), of which one client may subscribe to `lite_quota` (0: the server's own limit), and of which
-        each has one subscriber at a time if `lite_exclusive`.
+        `ordered` delivers the messages of one message group in order (servers from 5.0 on). `max_attempts` (at least 1)
+        counts the first delivery; then a message becomes a dead letter. `backoff` is the seconds before each
+        redelivery, the last one repeating, or a formula; by default servers use their own list, and servers before 5.0
+        always do. A group that is not `consume_enabled` gets no messages. `lite_topic` binds the group to the lite
+        topics of that topic (5.5 and later): each client may subscribe to `lite_quota` of them (0: the server's own
+        limit), and each has one subscriber at a time if `lite_exclusive`.
         """
         check_group(group)
         settings = groups.settings_body(
@@ -209,9 +228,10 @@ class Admin:
         backoff: Sequence[float] | ExponentialBackoff | None = None,
         consume_enabled: bool | None = None,
     ) -> None:
-        """Change what is given on every master that has `group`, and nothing else; see `create_group`.
+        """Change the given settings of `group` on every master that has it, and no others; see `create_group`.
 
-        Changes that somebody else makes at the same moment may be lost: servers replace all settings at once.
+        Concurrent changes by others may be lost, since servers only replace all settings at once. Raises
+        GroupNotFoundError if no master has it, and ValueError if no setting is given.
         """
         check_group(group)
         settings = groups.settings_body(
@@ -228,40 +248,41 @@ class Admin:
         await groups.alter(self._masters, group, settings)
 
     async def describe_group(self, group: str) -> tuple[GroupSettings, ...]:
-        """Return the settings of `group`, one for each master that has it; raises GroupNotFoundError if none has."""
+        """Return the settings of `group`, one for each master that has it; raises GroupNotFoundError if none does."""
         check_group(group)
         return await groups.describe(self._masters, group)
 
     async def delete_group(self, group: str) -> None:
-        """Delete the consumer group `group` with its progress from every master; one unknown is no error.
+        """Delete the consumer group `group` with its offsets from every master; an unknown group is no error.
 
-        Servers that create groups by themselves make it anew as soon as a consumer asks.
+        Servers that create groups on demand create it again as soon as a consumer receives for it.
         """
         check_group(group)
         await groups.delete(self._masters, group)
 
     async def groups(self) -> tuple[str, ...]:
-        """Return the names of the consumer groups that any master has settings for, the servers' own included."""
+        """Return the names of all consumer groups that any master has settings for; system groups are included."""
         return await groups.names(self._masters)
 
     async def clients(self, group: str) -> tuple[GroupMember, ...]:
-        """Return the consumers that each master knows in `group`; none if nobody is there, or the group is unknown.
+        """Return the consumers of `group` that are connected to each master; empty if there are none.
 
-        Consumers behind a proxy in cluster mode are known to that proxy only."""
+        An unknown group is no error. Consumers behind a proxy in cluster mode are known to that proxy only."""
         check_group(group)
         return await groups.members(self._masters, group)
 
     async def producers(self, group: str) -> tuple[ProducerClient, ...]:
-        """Return the producers that each master knows in the producer group `group`; none if nobody is there.
+        """Return the producers of the producer group `group` that are connected to each master; empty if none are.
 
         Producers at gRPC addresses have no group: proxies register them under the name of each of their topics."""
         check_group(group)
         return await groups.producers(self._masters, group)
 
     async def progress(self, group: str, topic: str | None = None) -> tuple[QueueProgress, ...]:
-        """Return how far `group` is in each queue of `topic`, or of all topics that it has consumed, sorted.
+        """Return committed offset and lag of `group` in each queue of `topic`, by default of all topics it consumed.
 
-        Every member is asked which queues it owns, for up to a second; those at gRPC addresses own none."""
+        Sorted by queue. Every connected member is asked which queues it owns, for up to a second; members at gRPC
+        addresses own none. Raises TopicNotFoundError for an unknown `topic`; a group without progress has offset 0."""
         check_group(group)
         if topic is not None:
             check_topic(topic)
@@ -275,16 +296,16 @@ class Admin:
         to: datetime | Literal["beginning", "end"] | Mapping[MessageQueue, int],
         force: bool = True,
     ) -> dict[MessageQueue, int]:
-        """Move `group` in the queues of `topic`, and return the new offsets of those that were moved.
+        """Move the committed offsets of `group` in the queues of `topic`; return the new offsets of the moved queues.
 
-        `to` is an end, a time (the first message stored at or after it; 4.x servers take the nearest one), or offsets
-        by queue, each within the queue's span. Without `force`, queues are only moved back, never forward. An error
-        may leave some queues moved.
+        `to` is an end, an aware datetime (the first message stored at or after it; 4.x servers choose the nearest one),
+        or offsets by queue, each within the queue's span. Without `force`, queues are only moved back, never forward.
+        After an error or a cancellation, some queues may have been moved.
 
-        Servers from 5.2 on move it at once, also with members online, whose messages in flight are redelivered beside.
-        Older ones tell the members, which takes effect some 10 s later in Java's push consumers only; they refuse
-        offsets by queue while members are online (NotSupportedError), and a group that has committed nothing
-        (ServerError).
+        Servers from 5.2 on move them at once, also while members are connected, whose messages in flight may be
+        redelivered as well. Older servers notify the members, which takes effect after some 10 s and in Java's push
+        consumers only; they refuse offsets by queue while members are connected (NotSupportedError), and groups that
+        have committed nothing (ServerError).
         """
         check_group(group)
         check_topic(topic)
@@ -292,10 +313,10 @@ class Admin:
         return await offsets.reset(self._masters, group, topic, to, force=force)
 
     async def message(self, topic: str, message_id: str) -> ReceivedMessage:
-        """Return the message of `topic` with this id: its sender's, or the one that its broker gave it.
+        """Return the message of `topic` with this id: the sender's message id, or the offset message id of its broker.
 
-        The oldest one if it was stored several times; raises NotFoundError. Messages are indexed a moment after they
-        were stored. What is returned cannot be settled."""
+        If it was stored several times, the oldest copy. Servers index messages a moment after they stored them. The
+        message has no lease: it cannot be acknowledged. Raises NotFoundError, and ValueError for an empty id."""
         check_topic(topic)
         if not message_id:
             raise ValueError("message_id must not be empty")
@@ -310,10 +331,11 @@ class Admin:
         until: datetime | None = None,
         limit: int = 32,
     ) -> tuple[ReceivedMessage, ...]:
-        """Return the oldest messages of `topic`, at most `limit`, that were stored from `since` to `until`.
+        """Return the oldest messages of `topic`, at most `limit` (at least 1), stored from `since` to `until`.
 
-        With `key`, only those with that key, of which each broker returns at most 64, the newest. Without it, up to
-        `limit` messages of each queue are read. No group's progress changes. What is returned cannot be settled."""
+        Both are aware datetimes, by default unbounded. With `key`, only messages with that key; each broker finds at
+        most the newest 64 of them. Without it, up to `limit` messages of each queue are read. No group's offsets
+        change, and the messages have no lease. Raises TopicNotFoundError."""
         check_topic(topic)
         if limit < 1:
             raise ValueError(f"limit must be at least 1, not {limit!r}")
@@ -380,15 +402,18 @@ class Admin:
         )
 
     async def create_user(self, user: str, secret: str, *, super_user: bool = False) -> None:
-        """Create `user` on every master; only a `super_user` may do everything. Raises RefusedError when it exists.
+        """Create `user` with the password `secret` on every master; a `super_user` has all rights.
 
-        Needs `credentials` of a super user, and a server from 5.3 on that authenticates.
+        Needs `credentials` of a super user, and servers from 5.3 on with authentication enabled. Raises RefusedError
+        if the user exists, PermissionDeniedError without the right to create users.
         """
         body = user_body(user, secret, super_user=super_user)
         await self._masters.on_each(RequestCode.AUTH_CREATE_USER, {"username": user}, body)
 
     async def delete_user(self, user: str) -> None:
-        """Delete `user` with its rights from every master; servers may know it until their caches have expired."""
+        """Delete `user` with its rights from every master; servers may accept it until their caches expire.
+
+        Needs `credentials` of a super user."""
         await self._masters.on_each(RequestCode.AUTH_DELETE_USER, {"username": user})
 
     async def permit(
@@ -399,9 +424,10 @@ class Admin:
         subscribe: Sequence[str] = (),
         groups: Sequence[str] = (),
     ) -> None:
-        """Allow `user` to send to topics, to receive from topics, and to use groups; `*` stands for all.
+        """Grant `user` the right to send to `publish` topics, to receive from `subscribe` topics, and to use `groups`.
 
-        To receive takes the right to the topic and to the group.
+        `"*"` stands for all. Receiving needs the right to the topic and to the group. Needs `credentials` of a super
+        user. Raises ValueError if nothing is granted, and RefusedError for an unknown user.
         """
         if not (publish or subscribe or groups):
             raise ValueError("permit needs at least one topic or group")
@@ -423,6 +449,14 @@ class Admin:
 
     async def _given(self) -> Credentials | None:
         return self._credentials
+
+
+def _topic_type(value: TopicType | str) -> TopicType:
+    try:
+        return TopicType(value)
+    except ValueError:
+        allowed = ", ".join(kind.value for kind in TopicType)
+        raise ValueError(f"type must be one of {allowed}, got {value!r}") from None
 
 
 def _check_queues(queues: int) -> None:

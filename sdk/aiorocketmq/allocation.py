@@ -1,7 +1,8 @@
-"""Which queues of a topic belong to which member of a consumer group.
+"""Allocation strategies: which queues of a topic belong to which member of a consumer group.
 
-All members of a group must use the same strategy with the same parameters: each computes its own share, and nobody
-compares them. Every strategy is a small value that can be called; any function of the same kind will do as well.
+All members of a group must use the same strategy with the same parameters: each computes its own share, and shares are
+not compared. With different strategies, queues are read twice or not at all. A strategy is any plain function of the
+type `Allocation`; those here are small immutable values that can be called.
 """
 
 from __future__ import annotations
@@ -31,13 +32,14 @@ __all__ = [
 Of = TypeVar("Of")
 
 Allocation: TypeAlias = Callable[[Sequence[MessageQueue], Sequence[str], str], Sequence[MessageQueue]]
-"""Takes the queues of one topic, sorted, the client ids of all members, sorted, and that of this one, which is among
-them; returns the queues of this one."""
+"""Takes the queues of one topic, sorted, the client ids of all members, sorted, and the client id of this member, which
+is one of them. Returns the queues of this member, each once. If it raises, or returns anything else, repeatedly, the
+consumer stops with BackgroundTaskError. Called on the event loop at each rebalance, so it must not block."""
 
 
 @dataclass(frozen=True, slots=True)
 class Averagely:
-    """Neighbouring queues to each member, as many to each as to the others; the first ones take what is left over."""
+    """Consecutive queues to each member, the same number to each; the first members get one more of the remainder."""
 
     def __call__(
         self, queues: Sequence[MessageQueue], consumers: Sequence[str], consumer: str
@@ -50,7 +52,7 @@ class Averagely:
 
 @dataclass(frozen=True, slots=True)
 class AveragelyByCircle:
-    """One queue after another to the members in turn."""
+    """Queues to the members round-robin."""
 
     def __call__(
         self, queues: Sequence[MessageQueue], consumers: Sequence[str], consumer: str
@@ -61,9 +63,10 @@ class AveragelyByCircle:
 
 @dataclass(frozen=True, slots=True)
 class ConsistentHash:
-    """Queues to the members by a ring of hashes: who leaves gives its own queues away, and no others move.
+    """Queues to the members by consistent hashing: if a member leaves, only its own queues move.
 
-    Shares are uneven, and a member may have none; more `virtual_nodes` (points of a member on the ring) even them out.
+    Shares are uneven, and a member may have none; more `virtual_nodes` (points of a member on the ring, at least 1)
+    make them more even.
     """
 
     virtual_nodes: int = 10
@@ -78,25 +81,26 @@ class ConsistentHash:
         """Return the queues of `consumer`."""
         # A queue belongs to the first point at its hash or behind it, on a ring.
         points = sorted(chain.from_iterable(_points(each, self.virtual_nodes) for each in consumers))
-        hashes, indexes = _places(tuple(queues))
-        found: list[int] = []
+        hashes, indexes = _hashes_of(tuple(queues))
+        shares: list[int] = []
         for point in _points(consumer, self.virtual_nodes):
             at = bisect_left(points, point)
             if points[at + 1 : at + 2] == [point] and self._last_at(point, consumers) != consumer:
                 continue
-            found += indexes[bisect_right(hashes, points[at - 1] if at else -1) : bisect_right(hashes, point)]
+            previous = points[at - 1] if at else -1
+            shares += indexes[bisect_right(hashes, previous) : bisect_right(hashes, point)]
             if not at:
-                found += indexes[bisect_right(hashes, points[-1]) :]
-        return [queues[index] for index in sorted(found)]
+                shares += indexes[bisect_right(hashes, points[-1]) :]
+        return [queues[index] for index in sorted(shares)]
 
     def _last_at(self, point: int, consumers: Sequence[str]) -> str:
-        """The member that has a point which is that of several."""
+        """The member that owns a point at which several members have one."""
         return next(each for each in reversed(consumers) if point in _points(each, self.virtual_nodes))
 
 
 @dataclass(frozen=True, slots=True)
 class Configured:
-    """The same queues for whoever uses this, whatever the group and the topic have: keep them apart yourself."""
+    """A fixed list of queues, whatever the members are: the lists of different members must not overlap."""
 
     queues: tuple[MessageQueue, ...]
 
@@ -113,7 +117,7 @@ class Configured:
 
 @dataclass(frozen=True, slots=True)
 class MachineRoom:
-    """Only queues of brokers that are named `room@name` with one of `rooms`; evenly among all members."""
+    """Only queues of brokers named `room@name` with one of `rooms`, divided evenly among all members."""
 
     rooms: frozenset[str]
 
@@ -140,9 +144,10 @@ class MachineRoom:
 
 @dataclass(frozen=True, slots=True)
 class MachineRoomNearby:
-    """Queues to the members in the same room, by `inner`; those of rooms without a member to all.
+    """Queues to the members in the same room, by `inner`; queues of rooms without a member to all members.
 
-    `room_of_queue` and `room_of_consumer` name the room, which must not be empty, of a queue and of a client id."""
+    `room_of_queue` and `room_of_consumer` return the room of a queue and of a client id, which must not be empty: a
+    call raises ValueError otherwise."""
 
     room_of_queue: Callable[[MessageQueue], str]
     room_of_consumer: Callable[[str], str]
@@ -160,17 +165,17 @@ class MachineRoomNearby:
             by_room[self.room_of_queue(queue)].append(queue)
         for room, of_room in by_room.items():
             _check_room(self.room_of_queue, of_room[0], room)
-        found: list[MessageQueue] = []
-        # Those of its own room first, as Java's clients list them.
+        shares: list[MessageQueue] = []
+        # Queues of its own room first, as Java's clients list them.
         for room in sorted(by_room, key=lambda room: (room != rooms[consumer], room)):
             members = [each for each in consumers if rooms[each] == room] or consumers
             if consumer in members:
-                found += self.inner(by_room[room], members, consumer)
-        return found
+                shares += self.inner(by_room[room], members, consumer)
+        return shares
 
 
 def check_allocation(allocation: object) -> None:
-    """Raise TypeError unless this can be called as a strategy is."""
+    """Raise TypeError unless `allocation` can be called as a strategy."""
     if not callable(allocation) or isinstance(allocation, type) or iscoroutinefunction(allocation):
         raise TypeError(
             f"allocation must be a strategy such as Averagely(), or a plain function, not {allocation!r}"
@@ -180,24 +185,24 @@ def check_allocation(allocation: object) -> None:
 def share(
     allocation: Allocation, queues: Iterable[MessageQueue], consumers: Iterable[str], consumer: str
 ) -> Sequence[MessageQueue]:
-    """The queues of `consumer` by `allocation`: none if it is no member, or if there are no queues.
+    """Return the queues of `consumer` by `allocation`: none if it is no member, or if there are no queues.
 
-    Raises ValueError for what cannot be: queues that are not among `queues`, or one twice."""
-    # Java compares UTF-16 units, for ASCII as we do; a client id that is there twice counts twice.
+    Raises ValueError if the result has queues that are not in `queues`, or one twice."""
+    # Java compares UTF-16 units, which for ASCII gives the same order; a client id that is there twice counts twice.
     in_order, members = sorted(queues), sorted(consumers)
     if not all(map(str.isascii, members)):
         members.sort(key=lambda each: each.encode("utf-16-be"))
     if consumer not in members or not in_order:
         return ()
-    found = tuple(allocation(in_order, members, consumer))
-    for queue in found:
+    own = tuple(allocation(in_order, members, consumer))
+    for queue in own:
         if not isinstance(queue, MessageQueue):
             raise TypeError(f"{allocation!r} must return MessageQueue values, not {queue!r}")
-    if not isinstance(allocation, Configured) and (strange := set(found).difference(in_order)):
-        raise ValueError(f"{allocation!r} returned {min(strange)}, which is no readable queue of its topic")
-    if len(set(found)) < len(found):
-        raise ValueError(f"{allocation!r} returned a queue twice: {found}")
-    return found
+    if not isinstance(allocation, Configured) and (foreign := set(own).difference(in_order)):
+        raise ValueError(f"{allocation!r} returned {min(foreign)}, which is no readable queue of its topic")
+    if len(set(own)) < len(own):
+        raise ValueError(f"{allocation!r} returned a queue twice: {own}")
+    return own
 
 
 def _check_room(name: Callable[..., str], of: MessageQueue | str, room: str) -> None:
@@ -207,13 +212,13 @@ def _check_room(name: Callable[..., str], of: MessageQueue | str, room: str) -> 
 
 @lru_cache(maxsize=4096)
 def _points(consumer: str, count: int) -> Sequence[int]:
-    """Where a member stands on the ring, sorted; it stays there, whoever else comes and goes."""
+    """The points of a member on the ring, sorted; they do not depend on the other members."""
     return sorted({_hash(f"{consumer}-{number}") for number in range(count)})
 
 
 @lru_cache(maxsize=32)
-def _places(queues: tuple[MessageQueue, ...]) -> tuple[Sequence[int], Sequence[int]]:
-    """The hashes of queues, sorted, and which queue each one is of."""
+def _hashes_of(queues: tuple[MessageQueue, ...]) -> tuple[Sequence[int], Sequence[int]]:
+    """The hashes of queues, sorted, and the index of the queue of each hash."""
     hashes = [_hash(_java_text(queue)) for queue in queues]
     indexes = sorted(range(len(queues)), key=hashes.__getitem__)
     return [hashes[index] for index in indexes], indexes
@@ -224,5 +229,5 @@ def _hash(text: str) -> int:
 
 
 def _java_text(queue: MessageQueue) -> str:
-    """How Java's clients write a queue, of which they take the hash."""
+    """The text form of a queue in Java's clients, which they hash."""
     return f"MessageQueue [topic={queue.topic}, brokerName={queue.broker}, queueId={queue.id}]"

@@ -1,4 +1,4 @@
-"""What a clock for the leases and retries of a client must have, and what a client shows to it."""
+"""Interfaces between a client and the clock of its leases and retries."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ __all__ = ["Clock", "ClockUser", "Timer"]
 
 
 class Timer(Protocol):
-    """A callback that is to run at its time."""
+    """A scheduled callback."""
 
     def cancel(self) -> None:
-        """Drop it; without effect when it has run or was cancelled."""
+        """Do not run the callback; no effect if it has run or was cancelled."""
 
 
 class ClockUser(Protocol):
-    """A client that works by a clock, as the clock sees it: a paused clock must know when all work is done."""
+    """A client that uses a clock: a clock that is advanced by hand must know when the client has no work left."""
 
     @property
     def client_id(self) -> str:
@@ -24,27 +24,31 @@ class ClockUser(Protocol):
 
     @property
     def polls(self) -> int:
-        """Receives that are under way: sent, and the answer not yet taken over."""
+        """The number of receives in flight: sent, and the answer not processed yet."""
 
     def work(self) -> Mapping[Hashable, str]:
-        """Everything it is doing now, each with a few words for people; what only waits for a time is not among it."""
+        """Return all work in progress by a key, each with a short description; what waits for a time is not included.
+
+        Must not block."""
 
 
 class Clock(Protocol):
     """Time for leases and their renewal, for retries in ordered groups, and nothing else.
 
-    Give one to `Connection` or to a client as `clock=`; by default it is the event loop's. Network timeouts, heartbeats
-    and pauses after errors go by the event loop whatever the clock is. All calls come from the event loop's thread.
+    Pass one to `Connection` or to a client as `clock=`; by default it is the event loop's. Network timeouts, heartbeats
+    and back-off use the event loop's clock in any case. All calls come from the event loop's thread and must not block.
     """
 
     def time(self) -> float:
-        """Return the present in seconds from any moment on; it never decreases."""
+        """Return the time in seconds since an arbitrary moment; it never decreases."""
 
     def call_at(self, when: float, callback: Callable[[], object]) -> Timer:
-        """Run `callback` once at `when` or later, never from within this call; at once if that has passed."""
+        """Run `callback` once at `when` (seconds of `time()`) or later, never within this call.
+
+        If `when` has passed, it runs in the next turn of the event loop."""
 
     def join(self, user: ClockUser) -> None:
-        """A client goes by this clock from now on."""
+        """Register a client that uses this clock from now on."""
 
     def leave(self, user: ClockUser) -> None:
-        """It does no more; without effect if it had not joined."""
+        """Unregister a client; no effect if it has not joined."""

@@ -1,4 +1,4 @@
-"""Settings of connections and clients: small frozen values, checked when made."""
+"""Settings of connections and clients: frozen values that are validated when they are created."""
 
 from __future__ import annotations
 
@@ -26,13 +26,16 @@ def check_count(name: str, value: int) -> None:
 
 @dataclass(frozen=True, slots=True)
 class Credentials:
-    """An access key with its secret, and token and end of temporary ones. Secret and token are never printed."""
+    """Access key and secret key; temporary ones also have a session token and an expiry.
+
+    All are printable ASCII; secret and token are not part of the repr. Raises ValueError for blank or other text, and
+    for an expiry without time zone."""
 
     access_key: str
     secret_key: str = field(repr=False)
     session_token: str | None = field(default=None, repr=False)
     expires_at: datetime | None = None
-    """When they end; a provider is asked for new ones a minute and a half before."""
+    """When they expire; a provider is called for new ones 90 seconds earlier. None: they do not expire."""
 
     def __post_init__(self) -> None:
         if self.expires_at is not None and self.expires_at.tzinfo is None:
@@ -51,27 +54,30 @@ class Credentials:
 
 
 CredentialsProvider: TypeAlias = Callable[[], Awaitable[Credentials]]
-"""A coroutine function asked for credentials that may expire: at the start, then before `expires_at` (every minute
-where that is not given), and when a server refuses those in use. One answer serves all clients of a connection."""
+"""A coroutine function that returns credentials which may expire. It is called at the start, then before `expires_at`
+(every minute if that is None), and after a server has refused the current ones. All clients of a connection share the
+result. An exception at the start propagates from there; later the current credentials stay in use, the call is retried,
+and `health()` reports it."""
 
 
 @dataclass(frozen=True, slots=True)
 class Tls:
-    """How to speak TLS: with the system's roots, an own CA, a client certificate.
+    """TLS settings: trusted roots, client certificate, name of the server.
 
-    `server_name` replaces the name that the server's certificate is checked for. Apache's built-in
-    certificate is self-signed for `localhost` without a subject alternative name: `insecure=True` takes
-    whatever certificate the server shows at the first connection (trust on first use) and checks nothing
-    else."""
+    Raises ValueError if a file does not exist, for a certificate without a key or the reverse, and for `ca` together
+    with `insecure`."""
 
     ca: str | Path | bytes | None = None
-    """A PEM file of trusted roots, or its bytes; None is the system's roots."""
+    """A PEM file of trusted roots, or its content; None: the system's roots."""
     certificate: str | Path | bytes | None = None
-    """The client's certificate chain, PEM file or bytes."""
+    """The client's certificate chain, PEM file or its content."""
     key: str | Path | bytes | None = field(default=None, repr=False)
-    """The client's private key, PEM file or bytes."""
+    """The client's private key, PEM file or its content."""
     server_name: str | None = None
+    """Replaces the name that the server's certificate is checked for; None: the host of the endpoint."""
     insecure: bool = False
+    """Accept any certificate at the first connection (trust on first use) and check nothing else. For Apache's built-in
+    certificate, which is self-signed for `localhost` without a subject alternative name."""
 
     def __post_init__(self) -> None:
         if (self.certificate is None) != (self.key is None):
@@ -86,17 +92,18 @@ class Tls:
 
 @dataclass(frozen=True, slots=True)
 class Timeouts:
-    """How long things may take, in seconds."""
+    """Timeouts of a client in seconds, all above 0; ValueError otherwise."""
 
     start: float = 10.0
-    """Entering `async with` until the client is usable."""
+    """From entering `async with` until the client is usable."""
     request: float = 3.0
     """One call that does not wait for messages; a receive adds its waiting time."""
     stop: float = 5.0
-    """Telling the servers good-bye on leaving `async with`, beyond a consumer's own grace."""
+    """Ending the session with the servers on leaving `async with`, in addition to a consumer's `shutdown_timeout`."""
     not_found_grace: float = 300.0
-    """How long a consumer that has received goes on when its topic or group becomes unknown, which servers also report
-    for a while after a restart; then its `run()` or iteration raises. One that has never received: `start`."""
+    """How long a consumer that has received keeps polling if its topic or group becomes unknown, which servers also
+    report for a while after a restart; then its `run()` or iteration raises. For one that has never received:
+    `start`."""
 
     def __post_init__(self) -> None:
         for name in ("start", "request", "stop", "not_found_grace"):
@@ -105,19 +112,18 @@ class Timeouts:
 
 @dataclass(frozen=True, slots=True)
 class Retry:
-    """How long a producer keeps trying to store a message before the error reaches the caller.
+    """How long a producer retries a send before the error reaches the caller.
 
-    Attempts are repeated, with the same message id, after what may pass: a server that is unavailable
-    (UnreachableError), throttles (BusyError), fails for the moment (ServerError), or does not know its topic or this
-    client for the moment (TopicUnavailableError, SessionLostError). All other refusals are final at once. A half
-    message of a transaction is repeated only if no earlier attempt can have stored it.
+    Attempts are repeated, with the same message id, after transient failures: the server is unavailable
+    (UnreachableError), throttles (BusyError), fails (ServerError), or does not know the topic or this client at the
+    moment (TopicUnavailableError, SessionLostError). All other refusals are final. The half message of a transaction is
+    sent again only if no earlier attempt can have stored it.
 
-    `budget` is for one send, wherever its time goes: waiting for its turn in its message group, for a slot
-    (`max_in_flight`) and for the route of its topic, all attempts, and the waits between them. When it is spent, no
-    further attempt begins; one under way still has `Timeouts.request`. A topic that the server does not know yet is
-    waited for `Timeouts.start` instead. `send(timeout=...)` bounds the call in addition, and ends an attempt
-    under way. While no connection to a server can be made, its sends wait without a slot, and one of them at a time
-    tries it for all.
+    `budget` covers the whole send: waiting for its turn in its message group, for a slot (`max_in_flight`) and for the
+    route of its topic, all attempts, and the pauses between them. After it, no further attempt begins; one in progress
+    still has `Timeouts.request`. A topic that the server has never known is retried for `Timeouts.start` instead.
+    `send(timeout=...)` additionally bounds the call, and ends an attempt in progress. While no connection to a server
+    can be made, its sends wait without a slot, and one of them at a time probes it for all.
 
         Producer(endpoint, retry=Retry(budget=60))     # survive outages of a minute
         Producer(endpoint, retry=Retry(attempts=1))    # leave all retries to the caller"""
@@ -125,12 +131,12 @@ class Retry:
     budget: float = 15.0
     """Seconds, above 0, from the call of `send` until no further attempt begins."""
     attempts: int | None = None
-    """Attempts of one message, 1 to 1000; None lets only the budget bound them. The settings declare 3 then."""
+    """Attempts of one message, 1 to 1000; None: bounded by the budget only, while the client's settings declare 3."""
     initial: float = 0.1
-    """Seconds, above 0, to wait after the first failed attempt; doubles with each one, less a random part of up to a
-    quarter. Throttling servers have the waits of their own settings instead."""
+    """Seconds, above 0, to pause after the first failed attempt; doubles with each one, minus up to 25 % jitter. After
+    BusyError, the back-off of the server's settings is used instead."""
     maximum: float = 2.0
-    """The longest wait between two attempts in seconds, at least `initial`."""
+    """The longest pause between two attempts in seconds, at least `initial`."""
 
     def __post_init__(self) -> None:
         for name in ("budget", "initial", "maximum"):
@@ -147,14 +153,15 @@ class Retry:
 
 @dataclass(frozen=True, slots=True)
 class Compression:
-    """Which bodies a producer compresses (zlib): those of `threshold` bytes or more, where that makes them smaller.
+    """Compression of bodies by a producer (zlib), if that makes them smaller.
 
-    The server's limit of the body's size is for the compressed one. Clients of RocketMQ unpack by themselves, as ours
-    do; check those that were written by others."""
+    The server's size limit applies to the compressed body. Apache's clients decompress as this one does; check those of
+    other projects. Raises ValueError for values out of range."""
 
     threshold: int = 4096
+    """Bodies of at least this many bytes (from 1) are compressed."""
     level: int = 5
-    """1 is fastest, 9 is smallest."""
+    """Level of zlib: 1 is fastest, 9 is smallest."""
 
     def __post_init__(self) -> None:
         check_count("Compression.threshold", self.threshold)
@@ -164,10 +171,12 @@ class Compression:
 
 @dataclass(frozen=True, slots=True)
 class CacheLimits:
-    """How much a PushConsumer holds that its handlers have not finished."""
+    """Bounds of the messages that a PushConsumer has received and not settled; ValueError below 1."""
 
     messages: int = 4096
+    """Number of messages, at least 1."""
     bytes: int = 64 * 1024 * 1024
+    """Total size of their bodies in bytes, at least 1. A soft limit: the size of a message is known on arrival only."""
 
     def __post_init__(self) -> None:
         check_count("CacheLimits.messages", self.messages)

@@ -16,7 +16,7 @@ __all__ = ["AddressMap", "Connection", "ConnectionOptions", "Environment"]
 
 
 class ConnectionOptions(TypedDict, total=False):
-    """What a client that owns its connection takes for it; see `Connection`."""
+    """Keyword arguments of `Connection`, which a client that owns its connection accepts as well."""
 
     credentials: Credentials | CredentialsProvider | None
     tls: Tls | None
@@ -32,22 +32,23 @@ class ConnectionOptions(TypedDict, total=False):
 
 
 class Connection:
-    """The way to a cluster: where it is, who we are, how we speak; and the network connections that it takes.
+    """Address, credentials and network connections of a cluster.
 
-    Clients that are given the same `Connection` share one network connection for each server. `endpoint` is
-    `"host:port"`, several IP addresses `"10.0.0.1:8081;10.0.0.2:8081"`, or IPv6 in brackets; a bad one is a ValueError
-    at once. Nothing is contacted before the first client starts. `"namesrv://host:9876"` (several with `;`) are name
-    servers: brokers are spoken to by the remoting protocol then, and each client has network connections of its own.
+    Clients that are created with the same `Connection` share one network connection for each server. `endpoint` is
+    `"host:port"`, several IP addresses `"10.0.0.1:8081;10.0.0.2:8081"`, or IPv6 in brackets; a malformed one is a
+    ValueError. `"namesrv://host:9876"` (several with `;`) are name servers: clients then use the remoting protocol, and
+    each of them has network connections of its own. Nothing is connected before the first client starts, and entering
+    `async with` does not wait.
 
-    `address_map` replaces addresses that servers name but this machine cannot reach (Docker, NAT): a mapping
-    `{"10.0.0.5:8081": "localhost:18081"}` or a function. `namespace` is put before every topic and group.
-    `client_properties` travel to the server, which may show them to its operators. `clock` is what leases and retries
-    in ordered groups go by, by default the event loop's; a test gives that of its fake broker.
+    `address_map` replaces addresses that servers announce but this machine cannot reach (Docker, NAT): a mapping
+    `{"10.0.0.5:8081": "localhost:18081"}` or a function. `namespace` is the prefix of every topic and group.
+    `client_properties` (at most 32) are sent to the server, which may show them to its operators. `clock` is the clock
+    of leases and of retries in ordered groups, by default the event loop's; tests pass that of their fake broker.
 
     A received body of more than `max_decompressed_body` bytes (default 32 MiB, 8 times what servers store) is not
-    decompressed: its message is corrupted. Bodies of more than 8 KiB compressed or 64 KiB decompressed are decompressed
-    by `executor` (threads or processes; default the event loop's own threads), which the caller shuts down, after its
-    clients were closed."""
+    decompressed: its message is marked as corrupted. Bodies of more than 8 KiB compressed or 64 KiB decompressed are
+    decompressed by `executor` (threads or processes; default: the event loop's own threads), which the caller shuts
+    down after its clients are closed."""
 
     def __init__(self, endpoint: str, **options: Unpack[ConnectionOptions]) -> None:
         self._network = Network(endpoint, **options)
@@ -64,7 +65,7 @@ class Connection:
 
     @property
     def endpoint(self) -> str:
-        """The address or addresses, in one form for all ways to write them."""
+        """The address or addresses in normalised form."""
         return str(self._network.endpoint)
 
     @property
@@ -73,24 +74,26 @@ class Connection:
         return self._network.is_closed
 
     async def close(self) -> None:
-        """Close the network connections; clients that still use them get ClosedError. Calling it twice is harmless."""
+        """Close the network connections; clients that still use them raise ClosedError. May be called more than once.
+
+        Calls in flight have a moment to complete; cancelled, it closes at once."""
         await self._network.close()
 
 
 def is_remoting(endpoint: str | Connection) -> bool:
-    """Whether a client's first parameter means name servers, and with them the remoting protocol."""
+    """Whether a client's first parameter is a set of name servers, which are used with the remoting protocol."""
     if isinstance(endpoint, Connection):
         return endpoint._network.is_remoting
     return names_servers(endpoint)
 
 
 def network_of(endpoint: str | Connection | Network, options: ConnectionOptions) -> tuple[Network, bool]:
-    """The network connections that a client's first parameter means, and whether the client owns them."""
+    """Return the network connections for a client's first parameter, and whether the client owns them."""
     if isinstance(endpoint, Network):
         return endpoint, False
     if isinstance(endpoint, Connection):
         if options:
             names = ", ".join(sorted(options))
-            raise TypeError(f"{names} belong to the Connection; give them when it is made")
+            raise TypeError(f"{names} belong to the Connection; pass them when it is created")
         return endpoint._network, False
     return Network(endpoint, **options), True

@@ -1,11 +1,10 @@
-"""The hook that lets a handler see each message once, although RocketMQ delivers at least once.
+"""Hook that calls handlers once per message, although RocketMQ delivers at least once.
 
     async with SqliteStore("handled.db") as store:
         async with PushConsumer(rocketmq, ..., hooks=[DeduplicationHook(store)]) as consumer: ...
 
-A store remembers what was handled: `MemoryStore` in this process, `SqliteStore` on this machine, `RedisStore` for all
-machines, or any object with the four methods of `DeduplicationStore`.
-"""
+A store remembers which messages were handled: `MemoryStore` in this process, `SqliteStore` on this machine,
+`RedisStore` for all machines, or any object with the four methods of `DeduplicationStore`."""
 
 from __future__ import annotations
 
@@ -40,7 +39,7 @@ __all__ = [
 logger = logging.getLogger(__name__)
 
 _LAST_SECONDS = 3.0
-"""What the store has to release a claim, and to record a handled message once the handler's task is cancelled."""
+"""Seconds for the store to release a claim, or to record a handled message, once the handler's task is cancelled."""
 
 
 def message_id_key(message: ReceivedMessage) -> str:
@@ -49,22 +48,22 @@ def message_id_key(message: ReceivedMessage) -> str:
 
 
 class DeduplicationHook(Hook):
-    """Calls the handler only with messages that no handler has handled before.
+    """Hook that calls the handler only with messages that no handler has handled before.
 
-    Before the handler runs the message is claimed in `store`; when it returns, the message is noted as done and
-    stays so for `keep` seconds (default a week): give at least as long as a message may come again. A message that is
-    done is acknowledged without the handler. One that another consumer is handling comes again after `busy_wait`
-    seconds. A handler that raises gives its claim up, so that the retry is handled. A claim lasts `claim` seconds and
-    is renewed while the handler runs: that long does a message wait whose consumer died at it.
+    Before the handler runs, the message is claimed in `store`; when it returns, the message is recorded as done for
+    `keep` seconds (default a week): choose at least the time in which a message may be redelivered. A message that is
+    done is acknowledged without calling the handler. One that another consumer is handling is redelivered after
+    `busy_wait` seconds. If a handler raises, its claim is released, so that the retry is handled. A claim lasts `claim`
+    seconds and is renewed while the handler runs: if a consumer dies, its messages wait that long.
 
-    `key` returns what makes two messages of a topic the same: by default the message id, which a producer's retries
+    `key` returns what identifies equal messages of a topic: by default the message id, which a producer's retries
     share. Two sends of one order are two messages; `key=lambda message: message.keys[0]` makes them one. Messages of
-    another namespace, topic or consumer group are always others, whatever their key; with `across_groups=True` all
-    groups of a topic share its keys, so that of all of them one handles a message.
+    another namespace, topic or consumer group are always different, whatever their key; with `across_groups=True` all
+    groups of a topic share its keys, so that one of all groups handles a message.
 
-    A store that cannot be asked fails the message, and it comes again later. What no store can do: a process that
-    dies between the end of the handler and the note has handled a message that will be handled once more. Where that
-    matters, let the handler write to a database and note the key there, in the same transaction."""
+    If the store fails, the message fails, and is redelivered later. A process that dies between the end of the handler
+    and the record has handled a message that will be handled once more. If that matters, let the handler write to a
+    database and store the key there, in the same transaction."""
 
     def __init__(
         self,
@@ -112,11 +111,11 @@ class DeduplicationHook(Hook):
         def hurry() -> None:
             limit.deadline = min(limit.deadline, anyio.current_time() + _LAST_SECONDS)
 
-        # The handler has done its work, and a stop of the consumer must not make it be done again.
+        # The handler has done its work, and a stop of the consumer must not cause it to be repeated.
         await uninterrupted(self._record(renewal, message, key, owner, limit), hurry=hurry)
 
     def _stored_key(self, message: ReceivedMessage) -> str:
-        """The key with its scope; JSON, so that no two scopes and keys give the same text."""
+        """Return the key with its scope; JSON, so that no two scopes and keys give the same text."""
         scope = [message.namespace, message.topic]
         if not self._across_groups:
             scope.append(message.group or "")
@@ -131,24 +130,24 @@ class DeduplicationHook(Hook):
                 await self._store.done(key, owner, self._keep)
         except (
             Exception
-        ):  # a store is foreign code, and raising here would have the message handled twice for sure
-            logger.exception("%r was handled, but that could not be noted", message)
+        ):  # of the store's code; raising here would certainly cause the message to be handled twice
+            logger.exception("%r was handled, but that could not be recorded", message)
         if limit.cancelled_caught:
-            logger.error("%r was handled, but that could not be noted within %g s", message, _LAST_SECONDS)
+            logger.error("%r was handled, but that could not be recorded within %g s", message, _LAST_SECONDS)
 
     async def _release(self, renewal: _Renewal, key: str, owner: str) -> None:
         await renewal.end()
         with anyio.move_on_after(_LAST_SECONDS):
             try:
                 await self._store.release(key, owner)
-            except Exception:  # what the handler raised matters more; the claim ends by itself
+            except Exception:  # the handler's exception matters more; the claim expires
                 logger.exception(
-                    "the claim of %r could not be given up, it ends in at most %g s", key, self._claim
+                    "the claim of %r could not be released, it expires in at most %g s", key, self._claim
                 )
 
 
 class _Renewal:
-    """Renews a claim from `start` to `end`; costs a timer, and one task if the handler is a long one."""
+    """Renews a claim from `start` to `end`; costs a timer, and one task for a long handler."""
 
     def __init__(self, store: DeduplicationStore, key: str, owner: str, seconds: float) -> None:
         self._store = store
@@ -160,11 +159,11 @@ class _Renewal:
         self._task: asyncio.Task[None] | None = None
 
     def start(self) -> None:
-        """Renew the claim each third of its time from now on."""
+        """Renew the claim each third of its duration from now on."""
         self._timer = self._loop.call_later(self._seconds / 3, self._begin)
 
     async def end(self) -> None:
-        """End the renewals, also one that is under way; must not be cancelled."""
+        """End the renewals, also one in progress; must not be cancelled."""
         if self._timer is not None:
             self._timer.cancel()
         if self._task is not None:
@@ -179,10 +178,10 @@ class _Renewal:
         due = self._loop.time()
         while True:
             try:
-                # One at a time: a store that does not answer is asked again when the next renewal is due.
+                # One at a time: if the store does not answer, the next renewal is tried when it is due.
                 async with asyncio.timeout(third):
                     await self._store.renew(self._key, self._owner, self._seconds)
-            except Exception:  # a store is foreign code; the next renewal may succeed
+            except Exception:  # of the store's code; the next renewal may succeed
                 logger.exception("the claim of %r could not be renewed", self._key)
             due += third
             await asyncio.sleep(due - self._loop.time())

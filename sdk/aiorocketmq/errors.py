@@ -3,9 +3,9 @@
 RocketMQError
 ├── UsageError                wrong use: fix the code
 ├── RefusedError                   the server said no: fix the request
-│   ├── TopicNotFoundError         create the topic, or mend its name
+│   ├── TopicNotFoundError         create the topic, or correct its name
 │   │   └── TopicUnavailableError         it was there before: its brokers are away, trying again may help
-│   ├── GroupNotFoundError         create the consumer group, or mend its name
+│   ├── GroupNotFoundError         create the consumer group, or correct its name
 │   ├── OffsetNotFoundError        nothing was committed, or the offset is gone
 │   ├── NotFoundError              whatever else was asked for does not exist
 │   ├── IllegalNameError           a topic, group, or access point with a name the server does not take
@@ -78,16 +78,16 @@ __all__ = [
 
 
 class RocketMQError(Exception):
-    """The root of all errors that this library raises on its own."""
+    """Root of all exceptions that this library raises by itself."""
 
     remedy: ClassVar[str] = ""
-    """What to do about it, as a half sentence."""
+    """What to do about it, as a clause."""
 
     may_retry: bool = False
-    """Whether the same call may succeed when it is simply made again."""
+    """Whether the same call may succeed if it is repeated."""
 
     may_have_taken_effect: bool = False
-    """Whether the server may have done what was asked in spite of this error."""
+    """Whether the call may have taken effect in spite of this error."""
 
     def __init__(
         self,
@@ -102,16 +102,16 @@ class RocketMQError(Exception):
     ) -> None:
         super().__init__(text)
         self.text = text
-        """One sentence: what was wrong, and what to do."""
+        """One sentence: the problem and what to do."""
         self.code = code
-        """The server's status code, where it gave one."""
+        """The server's status code, if there is one."""
         self.server_text = server_text
-        """The server's own text, at most 1,000 characters and an ellipsis; with some servers it says more than the code
-        (live-lessons.md, 11)."""
+        """The server's own text, at most 1,000 characters and an ellipsis; with some servers it is more precise than
+        the code (live-lessons.md, 11)."""
         self.request_id = request_id
-        """The id of the call, as it also stands in the server's logs."""
+        """The id of the call, which is also in the server's logs."""
         self.endpoint = endpoint
-        """The address that was asked, `host:port`."""
+        """The address that was called, `host:port`."""
         self.topic = topic
         """The topic that the call was about."""
         self.group = group
@@ -124,7 +124,7 @@ class RocketMQError(Exception):
 
 
 class UsageError(RocketMQError):
-    """The library was used wrongly, for instance a message settled twice; fix the code."""
+    """The library was used wrongly, for instance a message was settled twice; fix the code."""
 
 
 class RefusedError(RocketMQError):
@@ -132,46 +132,47 @@ class RefusedError(RocketMQError):
 
 
 class TopicNotFoundError(RefusedError):
-    """The topic does not exist on the server; it is not created by use."""
+    """The topic does not exist on the server; it is not created on demand."""
 
-    remedy = "create the topic first, or mend its name"
+    remedy = "create the topic first, or correct its name"
 
 
 class TopicUnavailableError(TopicNotFoundError):
-    """The topic was there before, and is not now: its brokers are away for a while, or it was deleted.
+    """The topic existed before, and does not now: its brokers are unavailable, or it was deleted.
 
-    Proxies that run apart from their brokers answer so, because the name server forgets a broker that is not there."""
+    Proxies that run apart from their brokers report this, because the name server forgets a broker that is not
+    connected."""
 
     may_retry = True
-    remedy = "try again in a moment, and look whether its brokers run"
+    remedy = "try again in a moment, and check that its brokers run"
 
 
 class GroupNotFoundError(RefusedError):
     """The consumer group does not exist on the server."""
 
-    remedy = "create the consumer group first, or mend its name"
+    remedy = "create the consumer group first, or correct its name"
 
 
 class OffsetNotFoundError(RefusedError):
-    """There is no such offset: nothing was committed, or what was there is gone."""
+    """There is no such offset: nothing was committed, or the message was deleted."""
 
     remedy = "seek to a position that exists"
 
 
 class NotFoundError(RefusedError):
-    """What was asked for does not exist."""
+    """The requested object does not exist."""
 
 
 class IllegalNameError(RefusedError):
-    """A topic, group or access point has a name that the server does not take."""
+    """The server does not accept the name of a topic, group or access point."""
 
-    remedy = "mend the name"
+    remedy = "correct the name"
 
 
 class IllegalMessageError(RefusedError):
-    """The server does not take the message: its tag, a key, a property, its id, group or delivery time."""
+    """The server does not accept the message: its tag, a key, a property, its id, group or delivery time."""
 
-    remedy = "mend the message"
+    remedy = "correct the message"
 
 
 class MessageTooLargeError(RefusedError):
@@ -181,7 +182,7 @@ class MessageTooLargeError(RefusedError):
 
 
 class TypeMismatchError(RefusedError):
-    """The topic takes another type of message; some servers answer so for unknown topics, too."""
+    """The topic has another type of message; some servers report this for unknown topics as well."""
 
     remedy = (
         "send to a topic of the right type (NORMAL, FIFO, DELAY, TRANSACTION), or check that the topic exists"
@@ -189,42 +190,42 @@ class TypeMismatchError(RefusedError):
 
 
 class IllegalFilterError(RefusedError):
-    """The server cannot read the filter expression."""
+    """The server cannot parse the filter expression."""
 
-    remedy = "mend the filter expression"
+    remedy = "correct the filter expression"
 
 
 class IllegalDurationError(RefusedError):
     """An invisible time (10 s to 12 h) or a polling time is out of the server's range."""
 
-    remedy = "ask for a duration in the server's range"
+    remedy = "use a duration in the server's range"
 
 
 class LeaseLostError(RefusedError):
-    """The lease of the message is over or its handle is spent; the message will be delivered again."""
+    """The lease of the message has expired or its handle is spent; the message will be redelivered."""
 
-    remedy = "settle the message before its lease ends, or extend it in time"
+    remedy = "settle the message before its lease expires, or extend it in time"
 
 
 class SessionLostError(RefusedError):
-    """The server does not know this client's settings; the client sends them anew by itself."""
+    """The server does not know this client's settings; the client sends them again by itself."""
 
     may_retry = True
     remedy = "try again in a moment"
 
 
 class TransactionLostError(RefusedError):
-    """The server does not know the transaction: it is over, or was never begun."""
+    """The server does not know the transaction: it was ended before, or was never begun."""
 
 
 class PermissionDeniedError(RefusedError):
-    """The credentials are missing or wrong, lack the right, or the topic is closed for this use."""
+    """The credentials are missing or wrong, lack the right, or the topic is not readable or writable."""
 
     remedy = "check the credentials, their rights, and the topic's read and write permission"
 
 
 class QuotaExceededError(RefusedError):
-    """A quota of the server is used up."""
+    """A quota of the server is exhausted."""
 
     remedy = "use fewer, or raise the quota"
 
@@ -236,7 +237,7 @@ class NotSupportedError(RefusedError):
 
 
 class ServerError(RefusedError):
-    """The server failed at the request, or could not confirm it in time; trying again may help."""
+    """The server failed to process the request, or could not confirm it in time; a retry may help."""
 
     may_retry = True
     may_have_taken_effect = True
@@ -244,10 +245,10 @@ class ServerError(RefusedError):
 
 
 class MalformedAnswerError(ServerError):
-    """The answer of a server could not be decoded or used; whether the call took effect is unknown.
+    """The answer of a server could not be decoded or used; it is unknown whether the call took effect.
 
-    Something between client and server damages data, or the server speaks another protocol. `__cause__` is what the
-    decoder raised."""
+    Something between client and server damages data, or the server uses another protocol. `__cause__` is the exception
+    of the decoder."""
 
     remedy = "try again, and check what lies between client and server"
 
@@ -262,7 +263,7 @@ class PayloadError(RocketMQError):
 
 
 class BusyError(RocketMQError):
-    """The server throttles; the same request may pass later."""
+    """The server throttles; the same request may succeed later."""
 
     may_retry = True
     remedy = "try again later"
@@ -271,7 +272,7 @@ class BusyError(RocketMQError):
 class UnreachableError(RocketMQError):
     """There was no connection, or no answer in time.
 
-    `may_have_taken_effect` is true where the request may have left this machine."""
+    `may_have_taken_effect` is true if the request may have left this machine."""
 
     may_retry = True
 
@@ -291,44 +292,45 @@ class UnreachableError(RocketMQError):
         super().__init__(text, code=code, request_id=request_id, endpoint=endpoint, topic=topic, group=group)
         self.may_have_taken_effect = may_have_taken_effect
         self.timed_out = timed_out
-        """Whether time ran out, as opposed to a connection that failed."""
+        """Whether the time expired, as opposed to a connection that failed."""
         self.tried = tried
-        """What was tried, in order."""
+        """The attempts that were made, in order."""
 
 
 class TransactionUnconfirmedError(RocketMQError):
-    """The server did not confirm the end of a transaction, so it asks for it later.
+    """The server did not confirm the end of a transaction, so it will check it later.
 
-    The work of the block stays done, and its decision is remembered: when the server asks, this producer answers with
-    it, and any other producer of the topic with its checker. Doing the block's work again would do it twice."""
+    The work of the block is done, and its decision is remembered: this producer answers the server's check with it, any
+    other producer of the topic with its checker. Repeating the block would do its work twice."""
 
-    remedy = "the server will ask the transaction checker; do not repeat the transaction"
+    remedy = "the server will check the transaction; do not repeat the transaction"
 
 
 class CredentialsProviderError(RocketMQError):
     """The coroutine function that provides credentials raised an exception, which is `__cause__`.
 
-    At the start the exception itself is raised; a running client asks again, and goes on with what it has."""
+    At the start the exception itself is raised; a running client retries, and continues with the current
+    credentials."""
 
     may_retry = True
-    remedy = "look at what it raised"
+    remedy = "see its cause"
 
 
 class BackgroundTaskError(RocketMQError):
-    """A background task of this client failed unexpectedly, several times in a row, and is not started again.
+    """A background task of this client failed unexpectedly, several times in a row, and is not restarted.
 
-    The client has ended: open a new one. `__cause__` is what the task raised; it is a bug of this library, of a hook or
-    of what was passed in."""
+    The client has stopped: open a new one. `__cause__` is the task's exception; it is a bug of this library, of a hook
+    or of an argument."""
 
     remedy = "open a new client, and report the cause"
 
 
 class QueueRevokedError(RocketMQError):
-    """The queue belongs to another member of the consumer group by now: its progress is not ours to write any more.
+    """Another member of the consumer group owns the queue by now: this one must not commit its offsets any more.
 
     What was read of it and not committed is read again by its new owner."""
 
-    remedy = "go on with the queues that are assigned"
+    remedy = "continue with the assigned queues"
 
 
 class ClosedError(RocketMQError):
@@ -391,15 +393,15 @@ ERROR_OF_CODE: Mapping[int, type[RefusedError] | type[BusyError]] = MappingProxy
         Code.FAILED_TO_CONSUME_MESSAGE: RefusedError,
     }
 )
-"""Which error a status code becomes. OK and MULTIPLE_RESULTS are no errors and therefore absent."""
+"""The error class of a status code. OK and MULTIPLE_RESULTS are no errors and therefore absent."""
 
 
 _OF_NO_TYPE = "the expected type is UNSPECIFIED"
-"""So servers say that they know no such topic, when a message for it comes (live-lessons.md, 11)."""
+"""Servers report an unknown topic like this, if a message for it arrives (live-lessons.md, 11)."""
 
 
 _UNREADABLE_FILTER = "parse the consumer's subscription failed"
-"""How servers refuse a SQL expression, with INTERNAL_SERVER_ERROR (seen on 5.5.0)."""
+"""Servers refuse an SQL expression like this, with INTERNAL_SERVER_ERROR (observed on 5.5.0)."""
 
 
 def refusal(
@@ -413,9 +415,9 @@ def refusal(
     group: str | None = None,
     topic_known: bool = False,
 ) -> RefusedError | BusyError:
-    """The error for a status `code` other than OK of the call `what`, its sentence made of the facts given.
+    """Return the error for a status `code` other than OK of the call `what`.
 
-    `topic_known` says that the topic was found before."""
+    `topic_known` means that the topic was found before."""
     kind = ERROR_OF_CODE.get(code, RefusedError)
     if kind is TypeMismatchError and _OF_NO_TYPE in server_text:
         kind = TopicNotFoundError
@@ -428,10 +430,10 @@ def refusal(
     )
     where = f"the server at {endpoint}" if endpoint else "the server"
     words = one_line(server_text).rstrip(".")
-    said = f": {words}" if words else ""
+    details = f": {words}" if words else ""
     remedy = f"; {kind.remedy}" if kind.remedy else ""
     refused = " ".join(filter(None, ("refused", what, f"({about})" if about else "")))
-    text = f"{where} {refused} with {code_name(code)} ({code}){said}{remedy}"
+    text = f"{where} {refused} with {code_name(code)} ({code}){details}{remedy}"
     return kind(
         text,
         server_text=clipped(server_text),

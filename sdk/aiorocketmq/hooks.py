@@ -1,4 +1,4 @@
-"""Hooks: code of yours around every send and every handler call, and a view of every fact of a client.
+"""Hooks: application code around every send and every handler call, and a stream of events of a client.
 
     class Timing(Hook):
         async def send(self, message, call):
@@ -10,9 +10,9 @@
 
     Producer(rocketmq, hooks=[Timing()])           # the first hook is the outermost
 
-`send` and `handle` wrap the work and may change the message, the result or the error. `observe` only watches:
-it gets one frozen event per fact, on the event loop, at the moment it happens. A client without hooks makes
-no events at all.
+`send` and `handle` wrap the work and may change the message, the result or the error. `observe` only watches: it gets
+one frozen event for each step, on the event loop, at the moment it happens. A client without hooks emits no events.
+Events are for reading; constructing them is not part of the API.
 """
 
 from __future__ import annotations
@@ -22,7 +22,6 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import TypeAlias
 
-from aiorocketmq._aio.frozen import fact
 from aiorocketmq._core.transactions import Resolution
 from aiorocketmq.errors import RocketMQError
 from aiorocketmq.message import Message, MessageQueue, ReceivedMessage, SendReceipt
@@ -72,84 +71,86 @@ class Role(Enum):
 
 
 class Phase(Enum):
-    """Where in its life an operation is."""
+    """The phase of an operation: it begins with INVOKE and ends with exactly one of OK, FAIL and INFO."""
 
     INVOKE = "invoke"
+    """It begins."""
     OK = "ok"
+    """It has succeeded."""
     FAIL = "fail"
-    """The server refused it: it had no effect."""
+    """It was refused: it had no effect."""
     INFO = "info"
-    """Nobody knows whether it had an effect."""
+    """Its outcome is unknown: no answer, or cancelled."""
     SINGLE = "single"
-    """The fact has no duration."""
+    """The event has no duration."""
 
 
 @dataclass(frozen=True, slots=True)
 class ClientIdentity:
-    """Whose event it is."""
+    """The client that an event belongs to."""
 
     client_id: str
     role: Role
     group: str | None = None
 
 
-@fact
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Event:
-    """What all events tell."""
+    """What all events have in common."""
 
     client: ClientIdentity
     phase: Phase = Phase.SINGLE
     operation: str | None = None
     """Joins the invoke of an operation with its completion; unique within the client."""
     error: RocketMQError | None = None
-    """Why it failed, or why nobody knows."""
+    """The failure (FAIL), or why the outcome is unknown (INFO)."""
 
 
-@fact
+@dataclass(frozen=True, slots=True, kw_only=True)
 class SendEvent(Event):
-    """One try to send one message; a retry is an operation of its own with the same message id."""
+    """One attempt to send one message; a retry is an operation of its own with the same message id."""
 
     message: Message
     message_id: str
     attempt: int = 1
     due_us: int | None = None
-    """When consumers may see it, for delayed messages: microseconds since 1970."""
+    """Delivery time of a delayed message: microseconds since 1970."""
     is_half: bool = False
-    """Whether it is the half message of a transaction, which nobody sees before its commit."""
+    """Whether it is the half message of a transaction, which is invisible until its commit."""
     receipt: SendReceipt | None = None
 
 
-@fact
+@dataclass(frozen=True, slots=True, kw_only=True)
 class RecallEvent(Event):
-    """A delayed message is taken back."""
+    """A delayed message is recalled."""
 
     topic: str
     message_id: str | None = None
 
 
-@fact
+@dataclass(frozen=True, slots=True, kw_only=True)
 class TransactionEndEvent(Event):
-    """A transaction is committed or rolled back; one that is left unknown has no such event."""
+    """A transaction is committed or rolled back; one that is left undecided has no such event."""
 
     topic: str
     message_id: str
     transaction_id: str
     resolution: Resolution
     from_check: bool = False
-    """Whether the server had asked."""
+    """Whether it answers a check of the server."""
 
 
-@fact
+@dataclass(frozen=True, slots=True, kw_only=True)
 class TransactionCheckEvent(Event):
-    """A server asks what became of a transaction."""
+    """A server checks how a transaction ended."""
 
     message: ReceivedMessage
     transaction_id: str
 
 
-@fact
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ReceiveEvent(Event):
-    """One poll; `count` is what it brought."""
+    """One poll (receive or pull); `count` is the number of messages in its answer."""
 
     queue: MessageQueue
     """A queue id of -1 stands for all queues of the broker."""
@@ -159,68 +160,72 @@ class ReceiveEvent(Event):
     attempt_id: str | None = None
     count: int = 0
     filter: Tags | Sql | None = None
-    """What the poll asks for."""
+    """The filter of the poll."""
     readable: tuple[MessageQueue, ...] = ()
-    """All queues of the topic that can be read, as its route names them; empty where that is not known."""
+    """All readable queues of the topic, by its route; empty if unknown."""
 
 
-@fact
+@dataclass(frozen=True, slots=True, kw_only=True)
 class DeliverEvent(Event):
     """One message of a poll's answer, before any handler sees it; `operation` is the poll's."""
 
     message: ReceivedMessage
     handle: str
-    """The receipt handle it came with, which names this delivery for good."""
+    """The receipt handle that it arrived with, the permanent name of this delivery."""
     position: int
+    """Its index in the answer, from 0."""
     invisible: float | None = None
+    """Seconds of its lease; None if it has none."""
     auto_renew: bool = False
     attempt_id: str | None = None
     filter: Tags | Sql | None = None
-    """What the poll asked for."""
+    """The filter of the poll."""
     server_deliver_us: int | None = None
     """The server's clock when it answered, microseconds since 1970."""
     attempt: int | None = None
-    """What `message.attempt` was then: it is counted on with each local run of an ordered group. None: as it is."""
+    """`message.attempt` at that moment, which grows with each local retry of an ordered group; None: unchanged
+    since."""
 
 
-@fact
+@dataclass(frozen=True, slots=True, kw_only=True)
 class HandleEvent(Event):
-    """A handler starts (invoke) or has ended (ok, or fail with what it raised)."""
+    """A handler starts (INVOKE), returns (OK), or raises (FAIL)."""
 
     message: ReceivedMessage
     raised: BaseException | None = None
     attempt: int | None = None
-    """What `message.attempt` was then: it is counted on with each local run of an ordered group. None: as it is."""
+    """`message.attempt` at that moment, which grows with each local retry of an ordered group; None: unchanged
+    since."""
 
 
-@fact
+@dataclass(frozen=True, slots=True, kw_only=True)
 class SettleEvent(Event):
-    """What the events about one message's lease share."""
+    """What the events about one message's lease have in common."""
 
     message: ReceivedMessage
     delivery: str
-    """The receipt handle that the delivery came with."""
+    """The receipt handle that the delivery arrived with."""
     handle: str
     """The handle that was used; after a successful change the new one."""
     attempt: int | None = None
-    """What `message.attempt` was then, as for handlers."""
+    """`message.attempt` at that moment, as for handlers."""
 
 
-@fact
+@dataclass(frozen=True, slots=True, kw_only=True)
 class AckEvent(SettleEvent):
-    """One message is acknowledged; many in one call are one event each."""
+    """One message is acknowledged; a call that acknowledges many emits one event for each."""
 
 
 class ChangeReason(Enum):
     """Why a lease is changed."""
 
     RETRY = "retry"
-    """Given back, to come again after the time given."""
+    """Released, to be redelivered after the given time."""
     EXTEND = "extend"
-    """Kept for longer."""
+    """The lease is renewed."""
 
 
-@fact
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ChangeEvent(SettleEvent):
     """The end of a lease is moved to `invisible` seconds from now."""
 
@@ -230,9 +235,9 @@ class ChangeEvent(SettleEvent):
     """On success the handle that was replaced."""
 
 
-@fact
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ForwardEvent(SettleEvent):
-    """A message is moved to the dead letters by this client."""
+    """This client moves a message to the dead-letter topic."""
 
 
 class Grain(Enum):
@@ -241,12 +246,12 @@ class Grain(Enum):
     MESSAGE = "message"
     """Messages: several members may read a queue, and each message is leased by one of them."""
     QUEUE = "queue"
-    """Queues: each is read by one member, which commits how far it has come."""
+    """Queues: each is read by one member, which commits its offset."""
     BROADCAST = "broadcast"
-    """Nothing: each member reads all queues for itself."""
+    """Nothing: each member reads all queues."""
 
 
-@fact
+@dataclass(frozen=True, slots=True, kw_only=True)
 class AssignEvent(Event):
     """The queues that the consumer reads from now on."""
 
@@ -254,57 +259,57 @@ class AssignEvent(Event):
     generation: int
     """Counts the assignments of this consumer, from 1."""
     revoked: tuple[MessageQueue, ...] = ()
-    """Those that it has read until now, and reads no more."""
+    """The queues that it stops reading."""
     grain: Grain = Grain.QUEUE
 
 
-@fact
+@dataclass(frozen=True, slots=True, kw_only=True)
 class LockEvent(Event):
-    """A consumer that reads in order takes or keeps the lock of a queue, which one member of its group has at a time.
+    """An ordered consumer of whole queues locks a queue, or renews its lock; one member of a group holds it at a time.
 
-    An operation: the broker is asked, and grants the lock (ok), or refuses it (fail), as another member has it."""
+    The broker grants the lock (OK), or refuses it because another member holds it (FAIL)."""
 
     queue: MessageQueue
     is_release: bool = False
-    """Whether it is released instead."""
+    """Whether the lock is released instead."""
 
 
-@fact
+@dataclass(frozen=True, slots=True, kw_only=True)
 class CommitEvent(Event):
-    """The progress in a queue of a consumer that reads whole queues is written: `offset` is the next one to consume."""
+    """A consumer of whole queues commits `offset`, which is that of the next message to consume."""
 
     queue: MessageQueue
     offset: int
 
 
-@fact
+@dataclass(frozen=True, slots=True, kw_only=True)
 class SeekEvent(Event):
-    """A consumer of whole queues goes on reading one at `offset`: on purpose, or as the server has no other."""
+    """A consumer of whole queues continues at `offset`: by a seek, or because the server has no other."""
 
     queue: MessageQueue
     offset: int
     instead_of: int | None = None
-    """The offset that the server did not have; None for a seek on purpose."""
+    """The offset that the server did not have; None for a seek."""
 
 
 class LiteChange(Enum):
-    """What is told of lite topics."""
+    """How a subscription to lite topics changes."""
 
     ADD = "add"
-    """These are wanted, too."""
+    """These are added to it."""
     REMOVE = "remove"
-    """These are wanted no more."""
+    """These are removed from it."""
     ALL = "all"
-    """These are wanted, and no others."""
+    """It consists of exactly these."""
     TAKEN = "taken"
-    """The server says that it has taken these away."""
+    """The server has revoked these."""
 
 
-@fact
+@dataclass(frozen=True, slots=True, kw_only=True)
 class LiteSyncEvent(Event):
-    """A consumer tells the servers which lite topics it wants, or hears of one that it has lost.
+    """A consumer sends its subscription to lite topics to the servers, or the server revokes one of them.
 
-    The whole list is told at the start, and again and again; one without names is a fact that no server is told."""
+    The whole list is sent at the start and then periodically; an event without names is emitted without a call."""
 
     topic: str
     """The parent topic."""
@@ -312,21 +317,21 @@ class LiteSyncEvent(Event):
     lite_topics: tuple[str, ...]
 
 
-@fact
+@dataclass(frozen=True, slots=True, kw_only=True)
 class SettingsEvent(Event):
-    """The server's settings for the group, in force from here on."""
+    """The server's settings of the group, in force from here on."""
 
     ordered: bool
     max_attempts: int | None
     steps: tuple[float, ...] = ()
-    """Seconds between attempts; the last one repeats. Empty where the server sends a formula or nothing."""
+    """Seconds between attempts; the last one repeats. Empty if the server sends a formula or nothing."""
     order_grain: str | None = None
-    """What an ordered group locks, `message_group` or `queue`, where that is known: servers do not tell."""
+    """What an ordered group locks, `message_group` or `queue`; None if unknown, since servers do not declare it."""
 
 
-@fact
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ClientEvent(Event):
-    """The client has started (invoke: it begins to; ok: usable; fail), or has stopped."""
+    """The client starts (INVOKE), is usable (OK) or could not start (FAIL); with `running` false, it has stopped."""
 
     running: bool
     properties: Mapping[str, str] | None = None
@@ -337,32 +342,37 @@ HandleCall: TypeAlias = Callable[[ReceivedMessage], Awaitable[None]]
 
 
 class Hook:
-    """The base of hooks: everything passes through; override what you need.
+    """Base class of hooks, which passes everything through; override what you need.
 
-    `send` and `handle` run inside the caller's task: what they raise, the caller sees. What `observe` raises
-    is logged and goes no further, since a fact cannot be undone."""
+    One hook may serve many clients of one event loop. `send` and `handle` run in the task that makes the call."""
 
     async def send(self, message: Message, call: SendCall) -> SendReceipt:
-        """Wrap one send, its retries included; `await call(message)` performs it."""
+        """Wrap one send with all of its retries; `await call(message)` performs it and returns the receipt.
+
+        It may pass another message, call several times, or not at all. Exceptions propagate to the caller of `send`; if
+        that is cancelled, so is this coroutine."""
         return await call(message)
 
     async def handle(self, message: ReceivedMessage, call: HandleCall) -> None:
-        """Wrap one call of a push consumer's handler; `await call(message)` performs it."""
+        """Wrap one call of a handler; `await call(message)` performs it.
+
+        An exception counts as the handler's: the message is redelivered, unless it is RetryLater or DeadLetter, which
+        mean what they mean in a handler. A handler's timeout and the consumer's stop cancel this coroutine."""
         await call(message)
 
     def observe(self, event: Event) -> None:
-        """Watch one fact; called on the event loop, so it must be quick and must not block."""
+        """Receive one event. Called on the event loop, so it must not block; exceptions are logged and ignored."""
 
     def metrics(self, client_id: str) -> bytes | None:
-        """The metrics of one client as an OTLP `ExportMetricsServiceRequest`, None where there are none to tell.
+        """Return the metrics of one client as an OTLP `ExportMetricsServiceRequest`, None if there are none.
 
-        Asked at once and then every minute while the server's settings want metrics; the client sends them there."""
+        Called at once and then every minute while the server's settings enable metrics; the client sends them to the
+        server. Exceptions are logged and ignored."""
         return None
 
 
 def around_send(hooks: tuple[Hook, ...], call: SendCall) -> SendCall:
-    """`call` inside all hooks that wrap sends, the first one outermost; `call` itself where there are
-    none."""
+    """Return `call` inside all hooks that wrap sends, the first one outermost; `call` itself if there are none."""
     for hook in reversed(hooks):
         if type(hook).send is not Hook.send:
             call = _bind_send(hook, call)
@@ -370,8 +380,7 @@ def around_send(hooks: tuple[Hook, ...], call: SendCall) -> SendCall:
 
 
 def around_handle(hooks: tuple[Hook, ...], call: HandleCall) -> HandleCall:
-    """`call` inside all hooks that wrap handlers, the first one outermost; `call` itself where there are
-    none."""
+    """Return `call` inside all hooks that wrap handlers, the first one outermost; `call` itself if there are none."""
     for hook in reversed(hooks):
         if type(hook).handle is not Hook.handle:
             call = _bind_handle(hook, call)
@@ -379,7 +388,7 @@ def around_handle(hooks: tuple[Hook, ...], call: HandleCall) -> HandleCall:
 
 
 def metric_sources(hooks: tuple[Hook, ...]) -> tuple[Callable[[str], bytes | None], ...]:
-    """The `metrics` methods of those hooks that have one of their own."""
+    """Return the `metrics` methods of the hooks that override it."""
     return tuple(hook.metrics for hook in hooks if type(hook).metrics is not Hook.metrics)
 
 

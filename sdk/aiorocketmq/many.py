@@ -1,4 +1,4 @@
-"""Errors of calls about many messages: they carry an outcome for each."""
+"""Errors of calls about many messages, which carry an outcome for each message."""
 
 from __future__ import annotations
 
@@ -9,12 +9,14 @@ __all__ = ["AckManyError", "SendManyError"]
 
 
 class SendManyError(RocketMQError):
-    """Some of many messages were not stored."""
+    """Some of the messages of a `send_many` were not stored, or it is unknown whether they were.
+
+    `may_retry` and `may_have_taken_effect` are true if they are for any of the errors."""
 
     def __init__(self, text: str, *, outcomes: tuple[SendReceipt | RocketMQError, ...]) -> None:
         super().__init__(text)
         self.outcomes = outcomes
-        """One entry for each message, in the order given: its receipt or its error."""
+        """One entry for each message, in the order of the call: its receipt or its error."""
         self.may_retry = any(isinstance(each, RocketMQError) and each.may_retry for each in outcomes)
         self.may_have_taken_effect = any(
             isinstance(each, RocketMQError) and each.may_have_taken_effect for each in outcomes
@@ -22,25 +24,26 @@ class SendManyError(RocketMQError):
 
     @property
     def receipts(self) -> tuple[SendReceipt, ...]:
-        """The receipts of the messages that were stored."""
+        """The receipts of the messages that were stored, in the order of the call."""
         return tuple(each for each in self.outcomes if not isinstance(each, RocketMQError))
 
     @property
     def errors(self) -> tuple[RocketMQError, ...]:
-        """The errors of the messages that were not."""
+        """The errors of the other messages, in the order of the call."""
         return tuple(each for each in self.outcomes if isinstance(each, RocketMQError))
 
 
 class AckManyError(RocketMQError):
-    """Some of many acknowledgements had no effect."""
+    """Some of the messages of an `ack` were not acknowledged, or it is unknown whether they were.
+
+    `may_retry` and `may_have_taken_effect` are true if they are for any of the errors."""
 
     def __init__(
         self, text: str, *, outcomes: tuple[tuple[ReceivedMessage, RocketMQError | None], ...]
     ) -> None:
         super().__init__(text)
         self.outcomes = outcomes
-        """One entry for each message, in the order given: the message and its error, or None where it is
-        settled."""
+        """One entry for each message, in the order of the call: the message and its error, None if acknowledged."""
         self.may_retry = any(error is not None and error.may_retry for _, error in outcomes)
         self.may_have_taken_effect = any(
             error is not None and error.may_have_taken_effect for _, error in outcomes
@@ -48,5 +51,5 @@ class AckManyError(RocketMQError):
 
     @property
     def failed(self) -> tuple[tuple[ReceivedMessage, RocketMQError], ...]:
-        """The messages that are not settled, each with its error."""
+        """The messages that were not acknowledged, each with its error."""
         return tuple((message, error) for message, error in self.outcomes if error is not None)

@@ -1,4 +1,4 @@
-"""Messages as users write and receive them, and the receipt of a sent one."""
+"""Messages to send, received messages, and receipts of sent ones."""
 
 from __future__ import annotations
 
@@ -19,8 +19,7 @@ from aiorocketmq.payload import CONTENT_TYPE, Codec, JsonCodec
 
 if TYPE_CHECKING:
     from aiorocketmq._core.endpoint import Endpoint
-    from aiorocketmq._core.lease import Lease
-    from aiorocketmq._core.settler import SettlerOf
+    from aiorocketmq._core.lease import Lease, SettlerOf
 
 __all__ = ["Message", "MessageFields", "MessageQueue", "MessageType", "ReceivedMessage", "SendReceipt"]
 
@@ -31,7 +30,7 @@ _NO_PROPERTIES: Mapping[str, str] = MappingProxyType({})
 
 
 class MessageType(Enum):
-    """What kind of message it is; a topic takes one kind."""
+    """Type of a message; a topic accepts one type."""
 
     NORMAL = "NORMAL"
     FIFO = "FIFO"
@@ -42,7 +41,7 @@ class MessageType(Enum):
 
 
 _MAX_PRIORITY = 2**31 - 1
-"""What the wire can carry; servers use as many as a topic has queues (live-broker-session.md, 7.1)."""
+"""The maximum of the wire; servers use as many as a topic has queues (live-broker-session.md, 7.1)."""
 
 
 def _check_number(name: str, value: object, kind: type | UnionType) -> None:
@@ -53,8 +52,7 @@ def _check_number(name: str, value: object, kind: type | UnionType) -> None:
 def _check_text(name: str, value: str) -> None:
     if not isinstance(value, str):
         raise TypeError(f"{name} must be text, not {type(value).__name__}")
-    # Spaces inside are fine; control characters make servers refuse the message (live-broker-session.md,
-    # 4.1).
+    # Spaces inside are allowed; control characters make servers refuse the message (live-broker-session.md, 4.1).
     if not value.strip() or not (value.isprintable() or all(c.isprintable() or c == " " for c in value)):
         raise ValueError(f"{name} {value!r} must not be blank and must not contain control characters")
 
@@ -76,27 +74,26 @@ class MessageFields(TypedDict, total=False):
 class Message:
     """A message to send.
 
-    `message_group` makes it a FIFO message, `delay` or `deliver_at` a delayed one, `priority` and
-    `lite_topic` one of those kinds; at most one of them may be given. Everything is checked here, and a bad
-    value is a ValueError or TypeError; the size of the body is checked by the producer, which knows the
-    server's limit."""
+    `message_group` makes it a FIFO message, `delay` or `deliver_at` a delayed one, `priority` and `lite_topic` one of
+    those types; at most one of them may be given. Everything is checked here: ValueError or TypeError for invalid
+    values. The size of the body is checked by the producer, which knows the server's limit."""
 
     topic: str
     body: bytes
     tag: str | None
-    """What consumers can filter for; without `|`."""
+    """A label that consumers can filter by; without `|`."""
     keys: tuple[str, ...]
-    """Words to find the message by; servers split them at spaces."""
+    """Words by which the message can be found; servers split them at spaces."""
     properties: Mapping[str, str]
-    """Anything else that should travel along; at most 128 entries and 16 KiB on Apache's servers."""
+    """Further properties; at most 128 entries and 16 KiB on Apache's servers."""
     message_group: str | None
     """Messages of one group are delivered in the order in which they were stored, to ordered groups."""
     delay: float | None
-    """Seconds from the moment of sending until consumers may see it."""
+    """Seconds, from 0, from the send until the message becomes visible to consumers."""
     deliver_at: datetime | None
-    """The moment from which consumers may see it."""
+    """The time from which the message is visible to consumers; an aware datetime."""
     priority: int | None
-    """From 0; a larger one is delivered earlier."""
+    """From 0; larger ones are delivered earlier."""
     lite_topic: str | None
     """The lite topic below `topic`."""
 
@@ -139,9 +136,11 @@ class Message:
 
     def _check_kind(self) -> None:
         kinds = ("message_group", "delay", "deliver_at", "priority", "lite_topic")
-        given = [name for name in kinds if getattr(self, name) is not None]
-        if len(given) > 1:
-            raise ValueError(f"at most one of {', '.join(kinds)} may be given, not {' and '.join(given)}")
+        kinds_given = [name for name in kinds if getattr(self, name) is not None]
+        if len(kinds_given) > 1:
+            raise ValueError(
+                f"at most one of {', '.join(kinds)} may be kinds_given, not {' and '.join(kinds_given)}"
+            )
         if self.message_group is not None:
             _check_text("message_group", self.message_group)
         if self.lite_topic is not None:
@@ -183,8 +182,7 @@ class Message:
 
     @property
     def message_type(self) -> MessageType:
-        """The kind that follows from what was given; a transaction makes its message TRANSACTION by
-        itself."""
+        """The type that follows from the arguments; a transaction sends its message as TRANSACTION."""
         if self.message_group is not None:
             return MessageType.FIFO
         if self.delay is not None or self.deliver_at is not None:
@@ -212,30 +210,30 @@ def _checked_properties(properties: Mapping[str, str]) -> Mapping[str, str]:
 
 @dataclass(frozen=True, slots=True)
 class SendReceipt:
-    """The server's word that a message is stored."""
+    """The server's confirmation that a message is stored."""
 
     message_id: str
     topic: str
     queue: MessageQueue | None
-    """The queue that this client asked for; Apache's server chooses by itself and does not tell which one."""
+    """The queue that this client requested; Apache's server chooses by itself and does not return which one."""
     offset: int
-    """The message's place in its queue."""
+    """The offset in its queue."""
     attempts: int = 1
-    """How many tries it took; more than one means that it may be stored twice."""
+    """How many attempts it took; after more than one it may be stored twice."""
     recall_handle: str | None = None
-    """Takes a delayed message back before it is delivered: `producer.recall(receipt)`."""
+    """Recalls a delayed message before it is delivered: `producer.recall(receipt)`."""
     transaction_id: str | None = None
     endpoint: str = ""
-    """The address that stored it."""
+    """The address of the server that stored it."""
 
 
 Settler: TypeAlias = "SettlerOf[ReceivedMessage]"
 
 
 class ReceivedMessage:
-    """A message as delivered to a consumer, with the means to settle it.
+    """A message as delivered to a consumer, with methods to settle it.
 
-    Compare by identity: the same stored message delivered twice is two deliveries."""
+    Compared by identity: the same stored message delivered twice is two deliveries."""
 
     __slots__ = (
         "__weakref__",
@@ -274,32 +272,32 @@ class ReceivedMessage:
 
     topic: str
     body: bytes
-    """Unpacked where it travelled compressed."""
+    """Decompressed if it was sent compressed."""
     message_id: str
     tag: str | None
     keys: tuple[str, ...]
     properties: Mapping[str, str]
-    """The sender's properties, without those that brokers add of their own."""
+    """The sender's properties, without those that brokers add."""
     raw_properties: Mapping[str, str]
-    """All properties as they came, the broker's own ones included."""
+    """All properties as received, those of brokers included."""
     message_group: str | None
     priority: int | None
     lite_topic: str | None
     trace_context: str | None
     transaction_id: str | None
     message_type: MessageType | None
-    """None for kinds this library does not know."""
+    """None for types that this library does not know."""
     attempt: int
-    """How many times it was handed to the group, counting from 1; 0 where nobody counts (pull)."""
+    """How many times it was delivered to the group, counting from 1; 0 if that is not counted (pull)."""
     group: str | None
     """The consumer group it was delivered to."""
     namespace: str
-    """The namespace of the connection that it was delivered by, empty without one."""
+    """The namespace of the consumer's connection, empty without one."""
     queue: MessageQueue
     offset: int
     born_host: str
     corruption: str | None
-    """Why the body cannot be trusted, or None: a wrong digest, or a compression that cannot be undone."""
+    """Why the body cannot be trusted, or None: a wrong checksum, or damaged compression."""
 
     def __init__(
         self,
@@ -364,10 +362,10 @@ class ReceivedMessage:
         self._serial = 0
         self._wire: object | None = None
 
-    if not TYPE_CHECKING:  # a checker knows the fields, and shall object to all other names
+    if not TYPE_CHECKING:  # type checkers know the fields, and must reject all other names
 
         def __getattr__(self, name: str) -> object:
-            """Called for fields that were not read from the wire yet: reads them all, once."""
+            """Called for fields that were not parsed from the wire yet: parses them all, once."""
             rest = None if name == "_rest" else self._rest
             if rest is None:
                 raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
@@ -419,59 +417,62 @@ class ReceivedMessage:
 
     @property
     def endpoint(self) -> str:
-        """The address it came from, which is also the one that settles it."""
+        """The address of the server that delivered it and settles it."""
         return "" if self._source is None else str(self._source)
 
     @property
     def born_at(self) -> datetime | None:
-        """When its sender made it, by the sender's clock."""
+        """When its sender created it, by the sender's clock."""
         return _instant(self._born_us)
 
     @property
     def stored_at(self) -> datetime | None:
-        """When the broker stored this copy; a redelivered copy is stored anew."""
+        """When the broker stored this copy; a redelivered copy is stored again."""
         return _instant(self._stored_us)
 
     @property
     def deliver_at(self) -> datetime | None:
-        """The moment that its sender delayed it to."""
+        """The delivery time that its sender chose."""
         return _instant(self._deliver_us)
 
     @property
     def lease_ends_at(self) -> datetime | None:
-        """When others may be given the message, by this machine's clock; None where there is no lease."""
+        """When others may receive the message, by this machine's clock; None without a lease."""
         return _instant(self._lease_ends_us)
 
     @property
     def receipt_handle(self) -> str | None:
-        """The newest handle of the lease, opaque; None where there is no lease."""
+        """The newest handle of the lease, opaque; None without a lease."""
         return None if self._lease is None else self._lease.handle
 
     @property
     def is_settled(self) -> bool:
-        """Whether nothing is left to do: acknowledged, given back, or its lease is over."""
+        """Whether nothing is left to do: acknowledged, released, or its lease was lost."""
         return self._lease is None or not self._lease.is_open
 
     async def ack(self) -> None:
-        """Tell the broker that the message is done for this group.
+        """Acknowledge the message: its group has processed it.
 
-        Raises LeaseLostError if its lease has ended, in which case it will be delivered again. Cancelled or
-        unanswered, it may or may not have taken effect; calling it again is harmless (rule R6.8)."""
-        await self._settling().settle_one(self)
+        Raises LeaseLostError if its lease has expired, in which case it will be redelivered, UsageError for a message
+        without a lease, the server's refusal, and UnreachableError. Cancelled or unanswered, it may or may not have
+        taken effect; repeating it is harmless (rule R6.8)."""
+        await self._settling().ack_one(self)
 
     async def extend(self, seconds: float) -> None:
-        """Keep this message from other consumers for `seconds` (0 to 43,200) from now.
+        """Hide this message from other consumers for `seconds` (0 to 43,200) from now.
 
-        Raises LeaseLostError if the lease has ended, and UsageError once an ack was sent or an earlier change was
-        left without an answer, since another change could then copy or revive the message. The receipt handle
-        changes and the old one is spent: rule R6.12."""
+        Raises LeaseLostError if the lease has expired, ValueError out of range, and UsageError after an ack, or after
+        an earlier change without an answer, since another change could then copy or revive the message. The receipt
+        handle changes and the old one is spent: rule R6.12. Cancelled or unanswered, it may or may not have taken
+        effect."""
         await self._settling().change(self, seconds)
 
     async def release(self) -> None:
-        """Give the message back: visible to its group at once (on Apache's servers after 2 to 4 seconds).
+        """Release the message: it becomes visible to its group at once (on Apache's servers after 2 to 4 seconds).
 
-        The next delivery counts as one more attempt."""
-        await self._settling().give_back(self)
+        The next delivery counts as one more attempt. Raises as `extend` does. Cancelled or unanswered, the message is
+        redelivered when its lease expires at the latest."""
+        await self._settling().release(self)
 
     async def __aenter__(self) -> ReceivedMessage:
         self._settling()
@@ -499,7 +500,7 @@ class ReceivedMessage:
             await self._step_ended.wait()
 
     def _turn_ended(self) -> None:
-        """Wake who waits for a turn."""
+        """Wake waiters for a turn."""
         if self._step_ended is not None:
             self._step_ended.set()
             self._step_ended = None

@@ -1,4 +1,4 @@
-"""The consumer that owns its queues: it reads them by offset, and keeps the group's progress by commits."""
+"""The pull consumer: reads whole queues by offset and commits the group's offsets."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ from aiorocketmq._core.offset import Offset
 from aiorocketmq._core.pauses import failure_pause
 from aiorocketmq._core.pull_positions import lag
 from aiorocketmq._core.settings import FilterText
-from aiorocketmq._pull.asked import Asked
 from aiorocketmq._pull.batch import PullBatch
-from aiorocketmq._pull.fetching import Fetched, Fetching, tell_delivery
-from aiorocketmq._pull.interface import Broadcast, PullCalls, Wanted
-from aiorocketmq._pull.kept_commits import KeptCommits
+from aiorocketmq._pull.broker_requests import BrokerRequests
+from aiorocketmq._pull.deferred_commits import DeferredCommits
+from aiorocketmq._pull.fetching import Fetched, Fetching, emit_delivery
+from aiorocketmq._pull.interface import Broadcast, PullCalls, PullSettings
 from aiorocketmq._pull.locking import QueueLocks
+from aiorocketmq._pull.rebalancing import RebalanceListener, Rebalancing, checked_allocation
 from aiorocketmq._pull.remoting_calls import RemotingPullCalls
-from aiorocketmq._pull.sharing import RebalanceListener, Sharing, checked_sharing
 from aiorocketmq._pull.wires import grpc, remoting
 from aiorocketmq._remoting.session import RemotingSession
 from aiorocketmq._session.client import Client
@@ -44,7 +44,7 @@ logger = logging.getLogger(__name__)
 
 
 class PullConsumer:
-    """Reads the queues that it is given, from any offset, as often as wanted.
+    """Consumer that reads assigned queues from any offset, any number of times.
 
         async with PullConsumer("localhost:8081", group="audit") as consumer:
             consumer.assign(await consumer.queues("orders"))
@@ -59,16 +59,16 @@ class PullConsumer:
                 ...
                 await consumer.commit(batch)
 
-    A queue belongs to one member then, as `allocation` says; who joins or leaves moves queues, and members beyond the
-    number of queues have none. `on_rebalance` is told of moves. Nothing stops the former owner of a queue from
-    committing late, so that a few messages may be handed out twice around a move; none is lost.
+    Then each queue belongs to one member, by `allocation`; queues move when members join or leave, and members beyond
+    the number of queues have none. `on_rebalance` is called for each move. The former owner of a queue may still commit
+    late, so that a few messages may be delivered twice around a rebalance; none is lost.
 
-    There are no leases and no redelivery: what was read and not committed is read again by whoever starts at the
-    committed offset. At a gRPC address it needs a server with the calls PullMessage, GetOffset, UpdateOffset and
-    QueryOffset; Apache's proxies up to 5.5 serve none of them, which entering `async with` tells as NotSupportedError.
+    There are no leases and no redelivery: what was read and not committed is read again from the committed offset. A
+    gRPC address needs a server with the calls PullMessage, GetOffset, UpdateOffset and QueryOffset; Apache's proxies up
+    to 5.5 have none of them: entering `async with` raises NotSupportedError.
 
-    A queue starts at the group's committed offset, or at `start` where there is none. While one batch is handled
-    the next one of each queue is fetched already.
+    A queue starts at the group's committed offset, or at `start` if there is none. While the application processes one
+    batch, the next one of each queue is prefetched.
     """
 
     def __init__(
@@ -92,16 +92,17 @@ class PullConsumer:
     ) -> None:
         """Check everything; nothing is sent before `async with`.
 
-        `topics` are those whose queues are shared with the group; without it, `assign` chooses queues. `filters` are
-        expressions by topic, as in the subscriptions of other consumers; a topic without one is read whole.
-        `auto_commit` commits that often, in seconds, what the loop has finished with: a batch is finished when the next
-        one is asked for. `max_messages` bounds a batch, `wait` is how long the server may park a pull. `allocation`
-        (default `Averagely()`) must be the same for all members of the group. `ordered`, which all members must agree
-        on, too, locks each shared queue, so that no two members read it at a time, not even while it moves: that waits
-        for the batch in hand, `Timeouts.stop` at most. With `broadcast`, each member reads all queues of `topics`, and
-        commits are written to a file of its own. A group with gRPC consumers, which move its offsets when they are
-        handed messages, is refused with a UsageError, at the start or when one joins later, unless `allow_pop_members`.
-        Raises UsageError for `topics` at a gRPC address, ValueError or TypeError for single arguments.
+        The queues of `topics` are shared with the group; without it, `assign` chooses queues. `filters` are expressions
+        by topic, as in the subscriptions of other consumers; a topic without one is read whole. `auto_commit` (seconds
+        above 0) is the interval at which completed batches are committed: a batch is completed when the next one is
+        requested. `max_messages` (at least 1) bounds a batch, `wait` (seconds from 0) is how long the server may hold a
+        pull without messages. `allocation` (default `Averagely()`) must be the same for all members of the group.
+        `ordered`, which must also be the same for all, locks each shared queue, so that no two members read it at a
+        time, not even during a rebalance, which waits for the current batch, at most `Timeouts.stop`. With `broadcast`,
+        each member reads all queues of `topics`, and commits are written to a file of its own. A group with gRPC
+        consumers, which move its offsets when they receive messages, is refused with a UsageError, at the start or when
+        one joins later, unless `allow_pop_members`. Raises UsageError for `topics` at a gRPC address, ValueError or
+        TypeError for other invalid arguments.
         """
         shared = tuple(subscriptions_by_topic(topics or ()))
         if topics is not None and not shared:
@@ -128,12 +129,12 @@ class PullConsumer:
         if not wait >= 0:
             raise ValueError(f"wait must be seconds from 0, not {wait!r}")
         self._group = group
-        texts = {topic: filter_text(wanted) for topic, wanted in subscriptions_by_topic(filters).items()}
+        texts = {topic: filter_text(filter_) for topic, filter_ in subscriptions_by_topic(filters).items()}
         self._auto_commit = auto_commit
         self._on_rebalance = on_rebalance
         self._ordered = ordered
-        self._allocation = checked_sharing(start, allocation, ordered=ordered, broadcast=broadcast)
-        self._wanted = Wanted(
+        self._allocation = checked_allocation(start, allocation, ordered=ordered, broadcast=broadcast)
+        self._settings = PullSettings(
             group,
             shared,
             texts,
@@ -147,85 +148,89 @@ class PullConsumer:
         self._session: Client
         self._calls: PullCalls
         if is_remoting(endpoint):
-            self._session, self._calls = pair = remoting(endpoint, self._wanted, hooks=hooks, options=options)
+            self._session, self._calls = pair = remoting(
+                endpoint, self._settings, hooks=hooks, options=options
+            )
             self._members = pair if shared else None
         else:
-            self._session, self._calls = grpc(endpoint, self._wanted, hooks=hooks, options=options)
-        self._sharing: Sharing | None = None
+            self._session, self._calls = grpc(endpoint, self._settings, hooks=hooks, options=options)
+        self._rebalancing: Rebalancing | None = None
         self._balancing: asyncio.Task[None] | None = None
         self._fetching: Fetching | None = None
-        self._kept: KeptCommits | None = None
+        self._deferred: DeferredCommits | None = None
         self._committing: asyncio.Task[None] | None = None
         self._unfinished: Fetched | None = None
-        self._asked = asyncio.Event()
-        """Set when a next batch is asked for."""
+        self._requested = asyncio.Event()
+        """Set when a next batch is requested."""
 
     async def __aenter__(self) -> Self:
-        """Start; raises NotSupportedError where the server has no pull calls, and leaves nothing behind on any error.
+        """Start. Raises RocketMQError, NotSupportedError if the server has no pull calls; nothing is left behind then.
 
-        With `topics`, queues are taken up in the background, as soon as brokers know this member."""
+        With `topics`, queues are assigned in the background, as soon as brokers know this member."""
         session = self._session
         await session.start()
-        self._fetching = Fetching(session, self._calls, start=self._wanted.start, grain=self._wanted.grain)
-        self._kept = KeptCommits(session, self._calls, self._fetching)
+        self._fetching = Fetching(
+            session, self._calls, start=self._settings.start, grain=self._settings.grain
+        )
+        self._deferred = DeferredCommits(session, self._calls, self._fetching)
         if self._auto_commit is not None:
             self._committing = session.supervise(
                 self._commit_forever, self._fetching, self._auto_commit, name="committing offsets"
             )
         if self._members is not None:
             remoting_session, calls = self._members
-            self._sharing = Sharing(
+            self._rebalancing = Rebalancing(
                 session,
                 calls,
                 self._fetching,
-                topics=self._wanted.topics,
+                topics=self._settings.topics,
                 allocation=self._allocation,
                 listener=self._on_rebalance,
                 locks=QueueLocks(remoting_session, self._group) if self._ordered else None,
                 assign=self._fetching.assign,
                 flush=self._flush,
             )
-            remoting_session.on_change.append(self._sharing.look)
-            Asked(remoting_session, self._fetching, self._reset)
-            self._balancing = session.supervise(self._sharing.run, name="sharing queues")
+            remoting_session.on_change.append(self._rebalancing.look)
+            BrokerRequests(remoting_session, self._fetching, self._reset)
+            self._balancing = session.supervise(self._rebalancing.run, name="sharing queues")
             if self._ordered:
-                session.supervise(self._sharing.keep_locks, name="renewing locks")
+                session.supervise(self._rebalancing.keep_locks, name="renewing locks")
         return self
 
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        """Stop pulling, with `auto_commit` commit what was finished, and end all tasks."""
+        """Stop pulling, with `auto_commit` commit what is completed, and end all tasks; a cancellation waits for it."""
         # A stop is mostly caused by a cancellation, which must not cut the clean-up short.
         await uninterrupted(self._close(self._open()))
 
     async def _close(self, fetching: Fetching) -> None:
         session = self._session
         try:
-            if self._sharing is not None and self._balancing is not None:
+            if self._rebalancing is not None and self._balancing is not None:
                 self._balancing.cancel()
-                self._unfinished = None  # nobody asks for a next batch any more
-                await self._sharing.leave()
+                self._unfinished = None  # no next batch will be requested
+                await self._rebalancing.leave()
             await fetching.close()
             if self._committing is not None:
                 self._committing.cancel()
                 with anyio.move_on_after(session.timeouts.stop):
                     if (error := await self._commit_due(fetching)) is not None:
                         logger.warning("the last offsets were not committed: %s", error)
-            if self._kept is not None:
+            if self._deferred is not None:
                 with anyio.move_on_after(session.timeouts.stop):
-                    await self._kept.close()
+                    await self._deferred.close()
         finally:
-            self._fetching = self._kept = None
+            self._fetching = self._deferred = None
             await session.stop()
 
     def health(self) -> Health:
-        """The state of this client now; nothing is sent, and it may be called at any time."""
+        """Return the current state of this client; nothing is sent, and it may be called at any time."""
         return self._session.health()
 
     @property
     def is_ready(self) -> bool:
-        """Whether it can do its work now: it is open, connected, has its settings, and has not failed."""
+        """Whether it can work: it is running, connected, has its settings, and has not failed."""
         return self._session.health().is_ready
 
     async def queues(self, topic: str) -> tuple[MessageQueue, ...]:
@@ -243,19 +248,19 @@ class PullConsumer:
         for a consumer of `topics`, whose queues the group shares, TypeError for values that are no MessageQueue, and
         ClosedError outside of `async with`."""
         self._open()
-        if self._sharing is not None:
+        if self._rebalancing is not None:
             raise UsageError(
                 "this consumer shares the queues of its topics with its group; leave topics= out to assign "
                 "them yourself",
                 group=self._group,
             )
-        wanted = tuple(queues)
-        for queue in wanted:
+        new = tuple(queues)
+        for queue in new:
             if not isinstance(queue, MessageQueue):
                 raise TypeError(
                     f"assign takes MessageQueue values, not {queue!r}; see consumer.queues(topic)"
                 )
-        self._open().assign(wanted)
+        self._open().assign(new)
 
     @property
     def assigned(self) -> tuple[MessageQueue, ...]:
@@ -266,28 +271,28 @@ class PullConsumer:
         return self
 
     async def __anext__(self) -> PullBatch:
-        """The next batch of any queue; ends when the consumer is closed."""
+        """Return the next batch of any queue; the iteration ends when the consumer is closed."""
         fetching = self._open()
         self._finish(fetching)
         fetched = await fetching.take()
         if fetched is None:
             raise StopAsyncIteration
-        return self._hand_out(fetched)
+        return self._delivered(fetched)
 
     async def poll(self, timeout: float) -> PullBatch | None:
-        """Return the next batch of any queue, None if none arrives within `timeout` seconds (from 0: what was fetched).
+        """Return the next batch of any queue, None if none arrives within `timeout` seconds (0: only what is fetched).
 
-        Asking for a batch tells `auto_commit` that the one before is finished. A cancelled call takes nothing. Raises
-        what ended the consumer, or reading a queue that is still assigned, and ClosedError outside of `async with`."""
+        The call marks the previous batch as completed, for `auto_commit`. A cancelled call takes no batch. Raises what
+        stopped the consumer or the reading of an assigned queue, and ClosedError outside of `async with`."""
         fetching = self._open()
         self._finish(fetching)
         fetched: Fetched | None = None
         with anyio.move_on_after(timeout):
             fetched = await fetching.take()
-        return None if fetched is None else self._hand_out(fetched)
+        return None if fetched is None else self._delivered(fetched)
 
     async def seek(self, queue: MessageQueue, offset: Offset | int | datetime) -> None:
-        """Go on reading `queue` at an offset, the begin, the end, or the first message stored at or after an instant.
+        """Continue reading `queue` at an offset, its begin, its end, or the first message stored at or after a time.
 
         Fetched messages that were not taken yet are dropped; commits nothing. An offset is at least 0; one that the
         server does not have is corrected at the next pull, with a warning and a `SeekEvent`. Raises UsageError for a
@@ -297,7 +302,7 @@ class PullConsumer:
         await fetching.seek(queue, await self._calls.resolve(queue, offset))
 
     async def _reset(self, offsets: Mapping[MessageQueue, int]) -> None:
-        """Go on where an administrator wants it, and make that the group's progress."""
+        """Continue at offsets that an administrator has set, and commit them."""
         fetching = self._open()
         for queue, offset in offsets.items():
             if queue in fetching.positions.queues:
@@ -306,9 +311,9 @@ class PullConsumer:
                 await fetching.commit(queue, offset)
 
     async def position(self, queue: MessageQueue) -> int:
-        """Return the offset of the next message to be delivered; waits until a queue just assigned has its first one.
+        """Return the offset of the next message to be delivered; for a new queue, waits until it is known.
 
-        Raises UsageError for a queue that is not assigned, and what ended reading it."""
+        Raises UsageError for a queue that is not assigned, and what stopped the reading of it."""
         fetching = self._assigned(queue)
         return await fetching.position(queue)
 
@@ -367,12 +372,12 @@ class PullConsumer:
         """Store the group's progress: a batch and all before it, given offsets, or the position of every queue.
 
         An offset is that of the next message to read. Raises the server's refusal, and QueueRevokedError for a shared
-        queue that another member owns by now; cancelled or unanswered, it may or may not have taken effect, and may
-        simply be repeated. While replicas are read because a broker's master is away, it returns at once: the newest
-        offset of each queue is stored when the master is back, as the log says, or lost with this consumer.
+        queue that another member owns by now; cancelled or unanswered, it may or may not have taken effect, and may be
+        repeated. While replicas are read because a broker's master is unavailable, it returns at once and logs that:
+        the newest offset of each queue is committed when the master is available again, or lost with this consumer.
         """
         fetching = self._open()
-        assert self._kept is not None  # as long as it is open
+        assert self._deferred is not None  # while it is open
         if isinstance(what, PullBatch):
             offsets: Mapping[MessageQueue, int] = {what.queue: what.next_offset}
         elif what is not None:
@@ -383,25 +388,25 @@ class PullConsumer:
         for queue, offset in offsets.items():
             if type(offset) is not int or offset < 0:
                 raise ValueError(f"a committed offset counts from 0, not {offset!r}")
-            if self._sharing is not None and queue not in fetching.positions.queues:
+            if self._rebalancing is not None and queue not in fetching.positions.queues:
                 raise QueueRevokedError(
                     f"{queue} is not assigned to this member any more; {QueueRevokedError.remedy}",
                     topic=queue.topic,
                     group=self._group,
                 )
-            await self._kept.commit(queue, offset)
+            await self._deferred.commit(queue, offset)
 
     def _finish(self, fetching: Fetching) -> None:
-        """Asking for more says that the last batch is done."""
+        """A request for more marks the last batch as completed."""
         last, self._unfinished = self._unfinished, None
-        self._asked.set()
+        self._requested.set()
         if last is not None:
             fetching.positions.finish(last.ticket, last.next_offset)
 
-    def _hand_out(self, fetched: Fetched) -> PullBatch:
+    def _delivered(self, fetched: Fetched) -> PullBatch:
         self._unfinished = fetched
-        tell_delivery(
-            self._session, fetched, self._wanted.filters.get(fetched.ticket.queue.topic, FilterText())
+        emit_delivery(
+            self._session, fetched, self._settings.filters.get(fetched.ticket.queue.topic, FilterText())
         )
         return PullBatch(fetched.ticket.queue, tuple(fetched.messages), fetched.next_offset)
 
@@ -418,25 +423,29 @@ class PullConsumer:
                 pause = min(interval, failure_pause(watch.failed(error), throttled=False, rng=rng))
 
     async def _flush(self, queues: Collection[MessageQueue]) -> None:
-        """With `auto_commit`, commit what was finished of queues that are given up; in order, once it is finished."""
+        """With `auto_commit`, commit completed batches of revoked queues; if ordered, wait until they are completed."""
         if self._ordered:
             with anyio.move_on_after(self._session.timeouts.stop):
                 while self._unfinished is not None and self._unfinished.ticket.queue in queues:
-                    self._asked.clear()
-                    await self._asked.wait()
+                    self._requested.clear()
+                    await self._requested.wait()
         if self._auto_commit is not None and (error := await self._commit_due(self._open(), queues)):
-            logger.warning("offsets of queues given up were not committed: %s", error)
-        if self._kept is not None:
-            await self._kept.give_up(queues)
+            logger.warning("offsets of revoked queues were not committed: %s", error)
+        if self._deferred is not None:
+            await self._deferred.give_up(queues)
 
     async def _commit_due(
         self, fetching: Fetching, queues: Collection[MessageQueue] | None = None
     ) -> RocketMQError | None:
-        """Commit what is due, all at a time, and return the first error; what was not committed stays due."""
-        assert self._kept is not None  # as long as it is open
+        """Commit what is due, concurrently, and return the first error; what was not committed stays due."""
+        assert self._deferred is not None  # while it is open
         due = fetching.positions.due_commits().items()
         outcomes = await asyncio.gather(
-            *(self._kept.commit(queue, offset) for queue, offset in due if queues is None or queue in queues),
+            *(
+                self._deferred.commit(queue, offset)
+                for queue, offset in due
+                if queues is None or queue in queues
+            ),
             return_exceptions=True,
         )
         failures = [outcome for outcome in outcomes if outcome is not None]

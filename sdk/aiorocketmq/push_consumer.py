@@ -1,4 +1,4 @@
-"""The consumer that calls a handler with each message, and settles the message by how the handler ends."""
+"""The push consumer: calls a handler with each message and settles the message by the handler's outcome."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ from aiorocketmq._core.outcomes import DeadLetter, RetryLater
 from aiorocketmq._core.settings import FilterText
 from aiorocketmq._core.stop_states import ConsumerLife
 from aiorocketmq._pull.interface import Broadcast
-from aiorocketmq._pull.sharing import checked_sharing
-from aiorocketmq._push.counting import PushStatistics
+from aiorocketmq._pull.rebalancing import checked_allocation
 from aiorocketmq._push.grpc_wire import GrpcPush
 from aiorocketmq._push.handlers import Handlers, handlers_by_topic
 from aiorocketmq._push.interface import Parts, PushWire, Running
 from aiorocketmq._push.remoting_wire import RemotingPush
+from aiorocketmq._push.statistics import PushStatistics
 from aiorocketmq._session.conversion import filter_text
 from aiorocketmq._transport.network import loop_time
 from aiorocketmq.allocation import Allocation
@@ -38,39 +38,39 @@ from aiorocketmq.subscription import EVERYTHING, Sql, Subscriptions, Tags, filte
 
 __all__ = ["DeadLetter", "Handler", "PushConsumer", "PushStatistics", "RetryLater"]
 
-# What servers take for the lease of a receive (live-broker-consumption.md 2).
+# The range that servers accept for the lease of a receive (live-broker-consumption.md 2).
 MIN_INVISIBLE = 10.0
 MAX_INVISIBLE = 43_200.0
 
 
 class PushConsumer:
-    """Calls `handler` with each message of the group's subscriptions, until it is stopped.
+    """Consumer that calls `handler` with each message of the group's subscriptions, until it is stopped.
 
         async with PushConsumer(rocketmq, group="billing", subscriptions=["orders"], handler=handle) as consumer:
             await consumer.run()
 
-    A handler is a coroutine function, or a plain function, which then runs in a worker thread. Returning is success
-    and acknowledges; any exception is a failure: the server hands the message out again by the group's back-off, and
-    after the group's last attempt it goes to the dead letters. `raise RetryLater(30)` chooses the wait, `raise
-    DeadLetter("why")` gives up at once. Delivery is at least once: a message may come again after it was handled, for
-    instance when an ack is lost.
+    A handler is a coroutine function, or a plain function, which then runs in a worker thread. Returning acknowledges
+    the message; any exception is a failure: the server redelivers the message by the group's back-off, and after the
+    group's last attempt it goes to the dead-letter topic. `raise RetryLater(30)` chooses the delay, `raise
+    DeadLetter("why")` moves it there at once. Delivery is at least once: a message may be redelivered after it was
+    handled, for instance if an ack is lost.
 
-    Whether the group is an ordered one is the server's word. If so, messages of one message group are handled one
-    at a time in the order in which they were sent; a failed one is run again here, after the back-off, while those
-    behind it wait; after the last attempt it goes to the dead letters and the next one runs.
+    The server decides whether the group is ordered. If so, messages of one message group are handled one at a time in
+    the order in which they were sent; a failed one is retried locally, after the back-off, while those behind it wait;
+    after the last attempt it goes to the dead-letter topic and the next one is handled.
 
     At `namesrv://` addresses, which every RocketMQ has, the consumer is a member of a classic group: it owns queues of
-    its topics, as `allocation` says, pulls from them, and commits how far it has come every 5 s and when queues move.
-    A failed message is sent back to its broker, which hands it out again after 10 s, 30 s, 1 min …, `RetryLater`
-    rounded up to one of the levels (1 s to 2 h). `ordered` is the consumer's word there: messages of a queue are
-    handled one at a time, while the queue is locked. Messages have no leases (`message.ack()` is a UsageError), and
-    members mix with those of Java's classic clients.
+    its topics by `allocation`, pulls from them, and commits its offsets every 5 s and at each rebalance. A failed
+    message is sent back to its broker, which redelivers it after 10 s, 30 s, 1 min …, `RetryLater` rounded up to one of
+    the levels (1 s to 2 h). There the consumer decides by `ordered`: messages of a queue are handled one at a time,
+    while the queue is locked. Messages have no leases (`message.ack()` raises UsageError), and members may be mixed
+    with Java's classic clients.
 
     Entering `async with` returns when the first queues are assigned (at name servers: when brokers know the member,
-    whose queues follow), or raises within `Timeouts.start` one sentence that names endpoint, topic or group. Leaving it
-    receives no more, gives handlers that run `shutdown_timeout` seconds before they are cancelled, gives everything not
-    handled back to the server, and leaves no task behind. A plain function cannot be cancelled: its thread runs on
-    while others may get its message already.
+    whose queues follow), or raises RocketMQError within `Timeouts.start`, which names endpoint, topic or group. Leaving
+    it stops receiving, gives running handlers `shutdown_timeout` seconds before it cancels them, releases all messages
+    that were not handled, and leaves no task behind. A plain function cannot be cancelled: its thread continues, while
+    its message may be redelivered to others.
     """
 
     def __init__(
@@ -98,25 +98,24 @@ class PushConsumer:
     ) -> None:
         """Check everything; nothing is sent before `async with`.
 
-        `concurrency` is the largest number of handlers that run at a time. `handler_timeout` cancels a handler that
-        takes longer, which counts as a failure. `cache` bounds what is in hand, by count and bytes. `invisible` is
-        the length of each lease in seconds (10 to 43,200): it is renewed while a message is in hand, and after a
-        crash others get the messages that much later. `create_group` has the server create an unknown group with its
-        defaults (not ordered), where it does so at all; off by default, because a misspelt group would consume
-        everything once more. `lite_topics` makes it a consumer of these lite topics below its one subscribed topic
-        (they may be changed while it runs, and may be none at first); the group must be bound to that topic. Each is
-        handled in order, different ones side by side.
+        `concurrency` (at least 1) bounds how many handlers run at a time. `handler_timeout` (seconds above 0) cancels a
+        handler that takes longer, which counts as a failure. `cache` bounds the messages in flight, by count and bytes.
+        `invisible` is the length of each lease in seconds (10 to 43,200): it is renewed while a message is in flight,
+        and after a crash it is the time until the messages are redelivered to others. `create_group` lets the server
+        create an unknown group with its defaults (not ordered), if it supports that; off by default, because a misspelt
+        group would consume everything once more. `lite_topics` makes it a consumer of these lite topics below its one
+        subscribed topic (they may be changed while it runs, and may be none at first); the group must be bound to that
+        topic. Each lite topic is handled in order, different ones concurrently.
 
-        For name servers alone: `start` is where a queue is read from that the group has never committed; by default
-        what brokers say, as for Java's clients: a young queue from its first message, others from their end.
+        For name servers only: `start` is the position in a queue for which the group has no committed offset; by
+        default brokers decide, as for Java's clients: a young queue from its first message, others from their end.
         `allocation` (default `Averagely()`) and `ordered` must be the same for all members; with `broadcast` each
-        member reads all queues, keeps its progress in a file, and what fails is logged and not repeated. A group with
+        member reads all queues, keeps its progress in a file, and a failure is logged and not retried. A group with
         gRPC consumers, which move its offsets, is refused with a UsageError, at the start or when one joins later,
-        unless `allow_pop_members`. `invisible`,
-        `create_group` and `lite_topics` are for gRPC alone.
+        unless `allow_pop_members`. `invisible`, `create_group` and `lite_topics` are for gRPC only.
 
-        Raises ValueError or TypeError for single arguments; a topic
-        `%RETRY%...` is refused, because reading it can stop redelivery for every group (live-lessons.md 5).
+        Raises ValueError or TypeError for invalid arguments; a topic `%RETRY%...` is refused, because reading it can
+        stop redelivery for every group (live-lessons.md 5).
         """
         check_group(group)
         filters = subscriptions_by_topic(subscriptions)
@@ -150,7 +149,7 @@ class PushConsumer:
         if is_remoting(endpoint):
             if lite_topics is not None:
                 raise ValueError("lite topics are consumed over gRPC only: give the address of a proxy")
-            allocation = checked_sharing(start, allocation, ordered=ordered, broadcast=broadcast)
+            allocation = checked_allocation(start, allocation, ordered=ordered, broadcast=broadcast)
             self._wire = RemotingPush(
                 parts,
                 start=start,
@@ -170,14 +169,14 @@ class PushConsumer:
             )
         self._session = self._wire.client
         self._lite = self._wire.lite
-        self._stop_asked = Signal()
+        self._stop_requested = Signal()
         self._has_raised = False
-        """Whether `run()` has raised what ended the consumer."""
+        """Whether `run()` has raised the error that stopped the consumer."""
         self._session.on_failure.append(self.stop)
         self._running: Running | None = None
 
     async def __aenter__(self) -> Self:
-        """Start; raises RocketMQError when the servers cannot be reached or refuse, and leaves nothing behind."""
+        """Start. Raises RocketMQError if the servers cannot be reached or refuse; nothing is left behind then."""
         until = loop_time() + self._session.timeouts.start
         running = await self._wire.begin(until)
         self._running = running
@@ -194,7 +193,7 @@ class PushConsumer:
         self.stop()
         running, self._running = self._running, None
         if running is not None:
-            # A stop is mostly caused by a cancellation, which must not cut it short; another one ends the grace.
+            # A stop is mostly caused by a cancellation, which must not cut it short; a second one ends the timeout.
             grace = anyio.move_on_after(self._shutdown_timeout)
             await uninterrupted(running.finish(grace), hurry=grace.cancel)
         if error is None and not self._has_raised:
@@ -203,13 +202,13 @@ class PushConsumer:
     async def run(self) -> None:
         """Wait until stop() is called or the caller is cancelled; messages are handled with or without this.
 
-        Raises what ends the consumer for good: an illegal filter, a missing right or a topic of the wrong type at once;
-        an unknown topic or group after `Timeouts.not_found_grace`, or `Timeouts.start` if nothing was ever received;
-        BackgroundTaskError. The consumer has stopped then; without `run()` leaving the block raises it. Raises
-        ClosedError outside of `async with`.
+        Raises what stops the consumer permanently: an illegal filter, a missing right or a topic of the wrong type at
+        once; an unknown topic or group after `Timeouts.not_found_grace`, or `Timeouts.start` if nothing was ever
+        received; BackgroundTaskError. Without `run()`, leaving the block raises it. Raises ClosedError outside of
+        `async with`.
         """
         self._open()
-        await self._stop_asked.wait()
+        await self._stop_requested.wait()
         self._raise_failure()
 
     def _raise_failure(self) -> None:
@@ -219,21 +218,23 @@ class PushConsumer:
             raise failure
 
     def stop(self) -> None:
-        """Receive no more, start no handler any more, give back what waits, and let run() return.
+        """Stop receiving, start no more handlers, release what waits for one, and let run() return.
 
-        Handlers that run have their grace when the block is left. May be called from a handler, and more than once.
+        Running handlers have `shutdown_timeout` from when the block is left. Returns at once; may be called from a
+        handler, and more than once.
         """
-        self._stop_asked.set()
+        self._stop_requested.set()
         if self._running is not None:
             self._running.stop()
 
     async def subscribe(
         self, topic: str, wanted: str | Tags | Sql = EVERYTHING, *, handler: Handler | None = None
     ) -> None:
-        """Receive `topic` as well, or with another filter from its next poll on, at most a poll later.
+        """Subscribe to `topic`, or change its filter to `wanted` (default: all messages) from its next poll on.
 
-        The handler is the consumer's own unless one is given. Raises ClosedError outside of `async with`, what the
-        server says against the topic, and ValueError where no handler is known; the subscription is then as before.
+        `handler` is the consumer's own by default. Raises ValueError for a malformed topic or filter or if there is no
+        handler, the server's refusal (TopicNotFoundError, IllegalFilterError …), UnreachableError, and ClosedError
+        outside of `async with`; the subscription is unchanged then. Cancelled, servers may have the new one.
         """
         running = self._open()
         wanted = filter_of(topic, wanted)
@@ -252,49 +253,54 @@ class PushConsumer:
             raise
 
     async def unsubscribe(self, topic: str) -> None:
-        """Receive nothing more of `topic`; what is in hand is still handled. Without effect if not subscribed."""
+        """Stop receiving `topic`; messages in flight are still handled. No effect if it is not subscribed.
+
+        Raises ClosedError outside of `async with`."""
         running = self._open()
         running.receiving.unsubscribe(topic)
-        await self._declare({other: wanted for other, wanted in self._filters.items() if other != topic})
+        await self._declare({other: filter_ for other, filter_ in self._filters.items() if other != topic})
 
     @property
     def lite_topics(self) -> frozenset[str]:
-        """The lite topics it consumes; a server may take one away, to give it to another consumer."""
+        """The lite topics that it consumes; a server may revoke one and assign it to another consumer."""
         return frozenset() if self._lite is None else self._lite.names
 
     async def add_lite_topics(self, *names: str, start: LiteFrom | None = None) -> None:
-        """Consume these lite topics, too; where the group has not read one yet, from `start`, else from its first.
+        """Consume these lite topics as well, those that the group has never read from `start` (default: the beginning).
 
-        Raises what a server says against it, for instance QuotaExceededError, and consumes none of them then;
-        UsageError where the consumer was not made with `lite_topics`, and ClosedError outside of `async with`."""
+        If a server refuses, for instance with QuotaExceededError, it raises that and consumes none of them. Raises
+        UsageError if the consumer was created without `lite_topics`, and ClosedError outside of `async with`.
+        Cancelled, servers may have added them."""
         self._open()
         await self._lite_topics().add(names, start)
 
     async def remove_lite_topics(self, *names: str) -> None:
-        """Consume these lite topics no more; what is in hand is still handled. UsageError for one not consumed."""
+        """Stop consuming these lite topics; messages in flight are still handled.
+
+        Raises UsageError for one that is not consumed, and ClosedError outside of `async with`."""
         self._open()
         await self._lite_topics().remove(names)
 
     def _lite_topics(self) -> LiteTopics:
         if self._lite is None:
-            raise UsageError("this consumer is not one of lite topics; give lite_topics= when it is made")
+            raise UsageError("this consumer has no lite topics; give lite_topics= when it is created")
         return self._lite
 
     def pause(self, *topics: str) -> None:
-        """Receive nothing more of these topics, or of all, until resume(); what is in hand is still handled.
+        """Stop receiving these topics, or all, until resume(); messages in flight are still handled.
 
-        What the polls that are cancelled by this would have brought comes again after 3 to 5 s, on servers before 5.5
-        after a whole lease (live-lessons.md 4). Raises ValueError for a topic that is not subscribed, and ClosedError
-        outside of `async with`."""
+        Polls in flight are cancelled; what they would have returned is redelivered after 3 to 5 s, by servers before
+        5.5 after a whole lease (live-lessons.md 4). Raises ValueError for a topic that is not subscribed, and
+        ClosedError outside of `async with`."""
         self._open().receiving.pause(self._chosen(topics))
 
     def resume(self, *topics: str) -> None:
-        """Receive these topics again, or all; without effect where they are not paused."""
+        """Receive these topics again, or all; no effect on those that are not paused. Raises as pause() does."""
         self._open().receiving.resume(self._chosen(topics))
 
     @property
     def paused(self) -> frozenset[str]:
-        """The topics that are paused."""
+        """The topics that are paused; none outside of `async with`."""
         return frozenset() if self._running is None else frozenset(self._running.receiving.paused)
 
     def _chosen(self, topics: tuple[str, ...]) -> Collection[str]:
@@ -305,7 +311,7 @@ class PushConsumer:
 
     async def _declare(self, filters: dict[str, FilterText]) -> None:
         await self._wire.declare(filters)
-        # The same mapping is what the polls look into.
+        # The polls read the same mapping.
         self._filters.clear()
         self._filters.update(filters)
 
@@ -318,12 +324,12 @@ class PushConsumer:
         return self._running
 
     def health(self) -> Health:
-        """The state of this client now; nothing is sent, and it may be called at any time."""
+        """Return the current state of this client; nothing is sent, and it may be called at any time."""
         return self._session.health()
 
     @property
     def is_ready(self) -> bool:
-        """Whether it can do its work now: it is open, connected, has its settings, and has not failed."""
+        """Whether it can work: it is running, connected, has its settings, and has not failed."""
         return self._session.health().is_ready
 
     @property
@@ -333,17 +339,17 @@ class PushConsumer:
 
     @property
     def assigned_queues(self) -> tuple[MessageQueue, ...]:
-        """The queues it receives from now; id -1 stands for all queues of a broker. Empty when it is not running."""
+        """The queues that it receives from; id -1 stands for all queues of a broker. Empty if it is not running."""
         return () if self._running is None else self._running.receiving.queues
 
     @property
-    def messages_in_hand(self) -> int:
-        """Messages received whose settling has not ended."""
-        return 0 if self._running is None else len(self._running.held)
+    def messages_in_flight(self) -> int:
+        """The number of messages that were received and are not settled."""
+        return 0 if self._running is None else len(self._running.in_flight)
 
     @property
     def statistics(self) -> PushStatistics:
-        """What it has done since its start and has in hand now; raises ClosedError outside of `async with`."""
+        """Counters since the start, and what is in flight now; raises ClosedError outside of `async with`."""
         return self._open().statistics
 
 

@@ -1,10 +1,9 @@
-"""The hook that records what clients did and saw, for the audits (docs/reference/recording.md).
+"""Hook that records client events for the audits (docs/reference/recording.md).
 
     async with Producer("localhost:8081", hooks=[Recorder("runs/")]) as producer: ...
 
-One Recorder may serve many clients. A recording begins with the first event of any of them and is complete
-when the last of them has stopped; `close()` waits until it is on the disk.
-"""
+One Recorder may serve many clients. A recording begins with the first event of any of them and is complete when the
+last of them has stopped; `close()` waits until it is written to the disk."""
 
 from __future__ import annotations
 
@@ -24,10 +23,10 @@ from time import monotonic_ns, time_ns
 from types import ModuleType, TracebackType
 from typing import TYPE_CHECKING, Literal
 
-from aiorocketmq._recording import facts as told
-from aiorocketmq._recording.facts import Fact, packed, plain
+from aiorocketmq._recording import records as kinds
+from aiorocketmq._recording.records import Record, packed, plain
 from aiorocketmq._recording.rows import by_topic, has_stopped, stored
-from aiorocketmq._session.emitting import AckEnd, Acking, Answer, Sent, Tap
+from aiorocketmq._session.events import AckEnd, Acking, Answer, Sent, Tap
 from aiorocketmq.errors import RocketMQError, UsageError
 from aiorocketmq.hooks import (
     AssignEvent,
@@ -48,48 +47,49 @@ if TYPE_CHECKING:
 __all__ = ["Recorder"]
 
 
-FACTS_PER_BLOCK = 512
+RECORDS_PER_BLOCK = 512
 BYTES_PER_BLOCK = 4 << 20
-"""Facts keep the bodies of their messages alive until they are written: they are handed over by count or by size."""
+"""Records reference the bodies of their messages until they are written: they are passed on by count or by size."""
 
 BYTES_PACKED_HERE = 1 << 20
-"""Blocks with larger bodies are packed by the thread: it hashes them while the event loop goes on."""
+"""Blocks with larger bodies are packed by the thread: it hashes them while the event loop continues."""
 
 BLOCKS_AT_ONCE = 8
 """Blocks packed on the event loop before the thread is woken for them."""
 
 TICKS = 10
-"""How many times in the life of a file it is looked whether that has ended, where no fact comes that would tell."""
+"""How many times in the life of a file its age is checked if no record arrives."""
 
 MOST_WAITING = 200_000
-"""Facts that may wait for a disk slower than the program; beyond that some are left out, and the gap is told."""
+"""Records that may wait for a slow disk; further ones are left out, and the gap is recorded."""
 
 MOST_BYTES_WAITING = 64 << 20
 """Bytes of bodies that may wait with them."""
 
 
 class Recorder(Hook):
-    """Writes every fact of its clients to Parquet files in `folder`.
+    """Hook that writes every event of its clients to Parquet files in `folder`.
 
-    `folder` is a path, or an address such as `s3://bucket/runs` that pyarrow or fsspec knows; `filesystem`, an object
-    of either, is asked for the path instead. Files bear their final names when they are complete.
+    `folder` is a path, or an address such as `s3://bucket/runs` that pyarrow or fsspec knows; with `filesystem`, an
+    object of either, it is a path in that. Files get their final names when they are complete.
 
-    `run_id` names the run (default: the folder's name); recorders of one run, in whatever process, must agree on
-    it. `clock` returns Unix seconds and replaces the machine's clock; give it the fake broker's when that one is
-    moved by hand. A file is completed after `rows_per_file` rows or `seconds_per_file` seconds: a process that dies
-    loses what came after the last completed one, and the audit will know.
+    `run_id` names the run (default: the folder's name); recorders of one run, in whatever process, must use the same.
+    `case_id` is a column of all rows. `clock` returns Unix seconds and replaces the machine's clock; pass the fake
+    broker's if that one is moved by hand. A file is completed after `rows_per_file` rows (at least 1) or
+    `seconds_per_file` seconds (above 0): a process that dies loses what came after the last completed one, which the
+    audit detects.
 
-    Recording costs the event loop about a microsecond a fact. What is left is done on a thread; once 1,000 rows a
-    second come, by a process of its own instead, which works while half a core is idle and may be 1 GiB behind, in a
-    file without a name among the temporary ones. What it was told is written even when this process is killed.
-    `own_process=False` does without; so do file systems of fsspec, and systems other than POSIX. When the disk is too
-    slow, facts are left out and the gap is visible; never more than 200,000 facts or 64 MiB of bodies wait in memory.
+    Recording costs the event loop about a microsecond an event. The rest is done on a thread; at more than 1,000 rows a
+    second, by a process of its own, which works while half a core is idle and may be 1 GiB behind, in an unnamed
+    temporary file. What it has received is written even if this process is killed. `own_process=False` disables it, as
+    do file systems of fsspec, and systems other than POSIX. If the disk is too slow, events are left out and the gap is
+    recorded; at most 200,000 events or 64 MiB of bodies wait in memory.
 
-    `order_grain` says what ordered groups of the recorded server lock, which clients are not told: Apache's lock a
-    whole `queue`, and hand acked messages of it out again behind one that is not (E5), as many times as they like under
-    one number. Without it the audit takes that for broken.
+    `order_grain` is what ordered groups of the recorded server lock, which servers do not declare to clients: Apache's
+    lock a whole `queue`, and redeliver acked messages of it behind one that is not (E5), any number of times under one
+    attempt number. Without it the audit reports that as a violation.
 
-    Raises UsageError when pyarrow is missing, or nothing knows the address."""
+    Raises UsageError if pyarrow is missing or the address is unknown, ValueError for values out of range."""
 
     def __init__(
         self,
@@ -109,7 +109,7 @@ class Recorder(Hook):
         if rows_per_file < 1 or not seconds_per_file > 0:
             raise ValueError("rows_per_file and seconds_per_file must be positive")
         self._writing = _writing()
-        from aiorocketmq._recording.place import name_of, place
+        from aiorocketmq._recording.filesystems import name_of, place
 
         self._place = place(folder, filesystem)
         self.folder = Path(folder)
@@ -124,27 +124,27 @@ class Recorder(Hook):
         self._ended: list[Writer] = []
 
     def observe(self, event: Event) -> None:
-        """Note one fact. Called by the clients, on their event loop."""
+        """Record one event. Called by the clients, on their event loop."""
         if self._series is None and type(event) is ClientEvent and not event.running:
             return
         if type(event) is SettingsEvent and event.order_grain is None:
             event = replace(event, order_grain=self._order_grain)
         series = self._of(event.client)
         for each in by_topic(event) if type(event) is AssignEvent else (event,):
-            series.add((told.RAW_EVENT, *series.now(), each), size=_body_size(each))
+            series.add((kinds.RAW_EVENT, *series.now(), each), size=_body_size(each))
         if type(event) is ClientEvent and has_stopped(event):
             series.forget(event.client)
             if not series.clients:
                 self._end()
 
     def note_fault(self, kind: str, *, target: str = "", state: str = "") -> None:
-        """Note that a server is disturbed: a row of kind `fault` (recording.md).
+        """Record that a server is disturbed: a row of kind `fault` (recording.md).
 
-        Clients cannot tell a restart from a broken network, so whoever restarts a server under test says so. By the
-        kinds `restart` (in good order) and `crash` the audit excuses what a server may forget or repeat then (E4);
-        others are kept for people. `target` names what was disturbed. `state` is `start` or `stop` where it lasts:
-        note both, with the same kind and target. Call it on the clients' event loop. Raises ValueError for an empty
-        kind, or another state."""
+        Clients cannot distinguish a restart from a broken network, so the program that restarts a server under test
+        reports it. For the kinds `restart` (orderly) and `crash` the audit permits what a server may forget or repeat
+        then (E4); others are for readers. `target` names what was disturbed. `state` is `start` or `stop` for a fault
+        that lasts: record both, with the same kind and target. Call it on the clients' event loop. Raises ValueError
+        for an empty kind, or another state."""
         if not kind:
             raise ValueError("a fault needs a kind, such as 'restart' or 'crash'")
         if state not in ("", "start", "stop"):
@@ -154,12 +154,12 @@ class Recorder(Hook):
         }
         if self._series is None:
             self._series = self._begin()
-        self._series.add((told.FAULT, *self._series.now(), fault))
+        self._series.add((kinds.FAULT, *self._series.now(), fault))
 
-    # A tap: see `Telling`. Nothing here must take long, for it is done for every message.
+    # A tap: see `Emitter`. Nothing here may take long, since it is called for every message.
 
     def _tap(self) -> Tap | None:
-        # Who overrides `observe` wants to see events.
+        # A subclass that overrides `observe` gets events instead.
         return _Tap(self) if type(self).observe is Recorder.observe else None
 
     def _of(self, client: ClientIdentity) -> _Series:
@@ -171,9 +171,10 @@ class Recorder(Hook):
         return series
 
     def close(self) -> None:
-        """Complete the recording and wait for the disk; OSError when it could not be written. May be called twice.
+        """Complete the recording and wait for the disk. May be called twice.
 
-        Blocks for the time of the last write: call it after the clients have stopped, or in a thread."""
+        Blocks for the time of the last write: call it after the clients have stopped, or in a thread. Raises OSError if
+        the recording could not be written."""
         self._end()
         with ExitStack() as every_one:
             for writer in self._ended:
@@ -212,7 +213,7 @@ class Recorder(Hook):
 
 
 class _Tap:
-    """Takes the frequent facts of clients down for a recorder."""
+    """Receives the high-frequency events of clients for a recorder."""
 
     __slots__ = ("_of",)
 
@@ -221,8 +222,8 @@ class _Tap:
 
     def introduced(self, client: ClientIdentity, serial: int, message: ReceivedMessage) -> None:
         series = self._of(client)
-        # No row: it is not counted, and never left out, as the facts that follow need it.
-        series.put((told.RAW_MESSAGE, *series.now(), serial, message))
+        # No row: it is not counted, and never left out, as later records refer to it.
+        series.put((kinds.RAW_MESSAGE, *series.now(), serial, message))
 
     def delivered(
         self, client: ClientIdentity, answer: Answer, first: int, messages: Sequence[ReceivedMessage]
@@ -230,37 +231,37 @@ class _Tap:
         series = self._of(client)
         wires = [message._wire for message in messages]
         size = sum([len(message.body) for message in messages])
-        fact = (told.RAW_DELIVERED, *series.now(), client.client_id, answer, first, messages, wires)
-        series.add(fact, count=len(messages), size=size)
+        record = (kinds.RAW_DELIVERED, *series.now(), client.client_id, answer, first, messages, wires)
+        series.add(record, count=len(messages), size=size)
 
     def handling(self, client: ClientIdentity, operation: int, serial: int, attempt: int) -> None:
         series = self._of(client)
-        series.add_one((told.HANDLING, *series.now(), client.client_id, operation, serial, attempt))
+        series.add_one((kinds.HANDLING, *series.now(), client.client_id, operation, serial, attempt))
 
     def handled(
         self, client: ClientIdentity, operation: int, serial: int, attempt: int, is_success: bool
     ) -> None:
         series = self._of(client)
         series.add_one(
-            (told.HANDLED, *series.now(), client.client_id, operation, serial, attempt, is_success)
+            (kinds.HANDLED, *series.now(), client.client_id, operation, serial, attempt, is_success)
         )
 
     def acking(self, client: ClientIdentity, acking: Acking) -> None:
         series = self._of(client)
-        fact = (told.ACKING, *series.now(), client.client_id, acking.first, acking.entries)
-        series.add(fact, count=len(acking.entries))
+        record = (kinds.ACKING, *series.now(), client.client_id, acking.first, acking.entries)
+        series.add(record, count=len(acking.entries))
 
     def acked(self, client: ClientIdentity, acking: Acking, ends: Sequence[AckEnd] | None) -> None:
         series = self._of(client)
         codes = None
         if ends is not None:
             codes = [(phase.value, None if error is None else error.code) for phase, error in ends]
-        fact = (told.ACKED, *series.now(), client.client_id, codes, acking.first, acking.entries)
-        series.add(fact, count=len(acking.entries))
+        record = (kinds.ACKED, *series.now(), client.client_id, codes, acking.first, acking.entries)
+        series.add(record, count=len(acking.entries))
 
     def sending(self, client: ClientIdentity, sent: Sent) -> None:
         series = self._of(client)
-        series.add((told.RAW_SENDING, *series.now(), client.client_id, sent), size=len(sent.message.body))
+        series.add((kinds.RAW_SENDING, *series.now(), client.client_id, sent), size=len(sent.message.body))
 
     def sent(
         self,
@@ -273,54 +274,55 @@ class _Tap:
         series = self._of(client)
         code = None if error is None else error.code
         end = (phase._value_, code, stored(receipt, is_half=sent.is_half))
-        series.add((told.SENT, *series.now(), client.client_id, sent.operation, *end))
+        series.add((kinds.SENT, *series.now(), client.client_id, sent.operation, *end))
 
 
 class _Series:
-    """One recorder in the sense of the contract: stamps facts, and hands them to the thread that writes them."""
+    """One recorder in the sense of the contract: adds times to records, and passes them to the thread that writes
+    them."""
 
     def __init__(self, writer: Writer, clock: Callable[[], float] | None, *, tick: float) -> None:
         self.writer = writer
         self.clients: set[str] = set()
         """Clients that have not stopped."""
         self._clock = clock
-        # The event loop adds on one side, the thread takes from the other; neither needs a lock for that.
-        self._facts: deque[Fact] = deque()
+        # The event loop appends on one side, the thread pops on the other; neither needs a lock for that.
+        self._records: deque[Record] = deque()
         self._begun = self._granted = self._taken = 0
-        """Facts; an answer counts as many as it has messages."""
+        """Records; an answer counts as many as it has messages."""
         self._room = 0
-        """Rows until the next block is handed over; 0 while facts are left out."""
-        self._grant(FACTS_PER_BLOCK)
+        """Rows until the next block is passed on; 0 while records are left out."""
+        self._grant(RECORDS_PER_BLOCK)
         self._bytes_added = self._bytes_handed_over = self._bytes_taken = 0
         self._left_out = 0
         self._packed: list[bytes] = []
         self._taking = threading.Lock()
-        """Who has it takes from the facts and from what is packed."""
+        """Held while records or packed blocks are taken."""
         self._ending = threading.Lock()
         self._ended = threading.Event()
         threading.Thread(target=self._look, args=(tick,), name="recording-clock", daemon=True).start()
         cfg = {"version": "1", "writer": f"aiorocketmq {version('aiorocketmq')}"}
         cfg["clock"] = "real" if clock is None else "manual"
-        self.add((told.BEGIN, *self.now(), cfg))
+        self.add((kinds.BEGIN, *self.now(), cfg))
 
     def now(self) -> tuple[int, int, int | None]:
-        """The time of a fact, as facts begin with it."""
+        """The current time as the first fields of a record."""
         if self._clock is None:
             return time_ns(), monotonic_ns(), None
         wall_ns = round(self._clock() * 1e6) * 1000
         return wall_ns, wall_ns, time_ns()
 
     def meet(self, client: ClientIdentity) -> None:
-        """Tell of a client that was not known, or had stopped."""
+        """Record a client that is new, or had stopped."""
         self.clients.add(client.client_id)
-        self.put((told.CLIENT, *self.now(), client.client_id, client.role.value, client.group))
+        self.put((kinds.CLIENT, *self.now(), client.client_id, client.role.value, client.group))
 
     def forget(self, client: ClientIdentity) -> None:
         """It has stopped."""
         self.clients.discard(client.client_id)
 
-    def add(self, fact: Fact, *, count: int = 1, size: int = 0) -> None:
-        """Keep a fact of `count` rows and `size` bytes of bodies, or leave it out where too much waits."""
+    def add(self, record: Record, *, count: int = 1, size: int = 0) -> None:
+        """Add a record of `count` rows and `size` bytes of bodies, or leave it out if too much waits."""
         waiting = self._bytes_added - self._bytes_taken
         if (
             self._added - self._taken >= MOST_WAITING
@@ -332,24 +334,24 @@ class _Series:
             return
         if self._left_out:
             self._tell_left_out()
-            self._grant(FACTS_PER_BLOCK)
-        self.put(fact)
+            self._grant(RECORDS_PER_BLOCK)
+        self.put(record)
         self._bytes_added += size
         self._room -= count
         if self._room <= 0 or self._bytes_added - self._bytes_handed_over >= BYTES_PER_BLOCK:
             self._hand_over()
 
-    def add_one(self, fact: Fact) -> None:
-        """The same for one row without a body, in half the time: how much waits is looked at once for a block."""
+    def add_one(self, record: Record) -> None:
+        """Do the same for one row without a body, in half the time: the limit is checked once per block."""
         if self._room > 1:
             self._room -= 1
-            self._facts.append(fact)
+            self._records.append(record)
         else:
-            self.add(fact)
+            self.add(record)
 
-    def put(self, fact: Fact) -> None:
-        """Keep a fact that must not be left out."""
-        self._facts.append(fact)
+    def put(self, record: Record) -> None:
+        """Add a record that must not be left out."""
+        self._records.append(record)
 
     def end(self) -> None:
         """Write the last row and let the files be completed."""
@@ -357,7 +359,7 @@ class _Series:
             self._ended.set()
             if self._left_out:
                 self._tell_left_out()
-            self.put((told.END, *self.now()))
+            self.put((kinds.END, *self.now()))
             self.writer.write(self._due)
             self.writer.finish(wait=False)
 
@@ -371,11 +373,11 @@ class _Series:
         self._granted = self._room = rows
 
     def _tell_left_out(self) -> None:
-        self.put((told.LEFT_OUT, *self.now(), self._left_out))
+        self.put((kinds.LEFT_OUT, *self.now(), self._left_out))
         self._left_out = 0
 
     def _look(self, tick: float) -> None:
-        """Hand over what has come, however little it is, so that a quiet program's files are completed in time."""
+        """Pass on what has arrived, however little it is, so that files of a quiet program are completed in time."""
         while not self._ended.wait(tick):
             with self._ending:
                 if not self._ended.is_set():
@@ -383,70 +385,70 @@ class _Series:
 
     def _hand_over(self) -> None:
         size = self._bytes_added - self._bytes_handed_over
-        self._grant(FACTS_PER_BLOCK)
+        self._grant(RECORDS_PER_BLOCK)
         self._bytes_handed_over = self._bytes_added
         if not (self.writer.is_elsewhere and size <= BYTES_PACKED_HERE and self._pack()):
             self.writer.write(self._due)
 
     def _pack(self) -> bool:
-        """Pack a block for another process at once, unless the thread is about to: that costs less than to have the
-        thread do it, for the two would wait for each other. False where it is time to hand over what is packed, or the
-        thread is behind: what it has not taken is counted as waiting."""
-        if len(self._packed) >= 2 * BLOCKS_AT_ONCE or len(self._facts) > 2 * FACTS_PER_BLOCK:
+        """Pack a block for another process here, unless the thread is about to: that is cheaper than packing on the
+        thread, since the two would wait for each other. False if packed blocks must be passed on, or the thread is
+        behind: what it has not taken counts as waiting."""
+        if len(self._packed) >= 2 * BLOCKS_AT_ONCE or len(self._records) > 2 * RECORDS_PER_BLOCK:
             return False
         if not self._taking.acquire(blocking=False):
             return False
         try:
-            facts = list(self._facts)
-            self._facts.clear()
+            records = list(self._records)
+            self._records.clear()
             self._taken, self._bytes_taken = self._added, self._bytes_added
-            self._packed.append(packed(plain(facts)))
-        except Exception as error:  # as it would end on the thread
+            self._packed.append(packed(plain(records)))
+        except Exception as error:  # as if it had occurred on the thread
             self.writer.fail(error)
         finally:
             self._taking.release()
         return len(self._packed) < BLOCKS_AT_ONCE
 
-    def _due(self) -> tuple[list[bytes], list[Fact]]:
-        """All blocks that are packed, and the next facts; runs on the thread, once for each block at least."""
+    def _due(self) -> tuple[list[bytes], list[Record]]:
+        """Return all packed blocks, and the next records; runs on the thread, at least once for each block."""
         with self._taking:
             blocks, self._packed = self._packed, []
             return blocks, self._block()
 
-    def _block(self) -> list[Fact]:
-        """The next facts, as plain values."""
-        waiting = self._facts
-        facts = []
+    def _block(self) -> list[Record]:
+        """Return the next records as plain values."""
+        waiting = self._records
+        records = []
         rows = size = 0
-        while waiting and rows < FACTS_PER_BLOCK:
-            fact = waiting.popleft()
-            facts.append(fact)
-            weigh = _WEIGHTS.get(fact[0])
+        while waiting and rows < RECORDS_PER_BLOCK:
+            record = waiting.popleft()
+            records.append(record)
+            weigh = _WEIGHTS.get(record[0])
             if weigh is None:
                 rows += 1
             else:
-                its_rows, its_size = weigh(fact)
+                its_rows, its_size = weigh(record)
                 rows += its_rows
                 size += its_size
         self._taken += rows
         self._bytes_taken += size
-        return plain(facts)
+        return plain(records)
 
 
 _NO_ROW = 0, 0
 
-_WEIGHTS: dict[int, Callable[[Fact], tuple[int, int]]] = {
-    told.CLIENT: lambda fact: _NO_ROW,
-    told.RAW_MESSAGE: lambda fact: _NO_ROW,
-    told.LEFT_OUT: lambda fact: _NO_ROW,
-    told.END: lambda fact: _NO_ROW,
-    told.ACKING: lambda fact: (len(fact[-1]), 0),
-    told.ACKED: lambda fact: (len(fact[-1]), 0),
-    told.RAW_DELIVERED: lambda fact: (len(fact[-2]), sum([len(each.body) for each in fact[-2]])),
-    told.RAW_SENDING: lambda fact: (1, len(fact[-1].message.body)),
-    told.RAW_EVENT: lambda fact: (1, _body_size(fact[-1])),
+_WEIGHTS: dict[int, Callable[[Record], tuple[int, int]]] = {
+    kinds.CLIENT: lambda record: _NO_ROW,
+    kinds.RAW_MESSAGE: lambda record: _NO_ROW,
+    kinds.LEFT_OUT: lambda record: _NO_ROW,
+    kinds.END: lambda record: _NO_ROW,
+    kinds.ACKING: lambda record: (len(record[-1]), 0),
+    kinds.ACKED: lambda record: (len(record[-1]), 0),
+    kinds.RAW_DELIVERED: lambda record: (len(record[-2]), sum([len(each.body) for each in record[-2]])),
+    kinds.RAW_SENDING: lambda record: (1, len(record[-1].message.body)),
+    kinds.RAW_EVENT: lambda record: (1, _body_size(record[-1])),
 }
-"""Rows and bytes of bodies as which facts were counted when they were added; others are one row."""
+"""Rows and bytes of bodies that records were counted as when they were added; others are one row."""
 
 
 def _body_size(event: Event) -> int:

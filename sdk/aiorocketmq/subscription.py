@@ -1,4 +1,4 @@
-"""What a consumer wants of a topic: everything, some tags, or an SQL expression over properties."""
+"""Subscriptions of consumers: whole topics, tags, or SQL expressions over properties."""
 
 from __future__ import annotations
 
@@ -14,7 +14,9 @@ __all__ = ["Filter", "Sql", "Subscriptions", "Tags", "dead_letters"]
 
 @dataclass(frozen=True, slots=True)
 class Tags:
-    """Messages with one of some tags: `Tags("paid || refunded")`; `*` is everything."""
+    """Filter for messages with one of some tags: `Tags("paid || refunded")`; `*` matches everything.
+
+    Raises ValueError if the expression names no tag."""
 
     expression: str = "*"
 
@@ -24,7 +26,9 @@ class Tags:
 
 @dataclass(frozen=True, slots=True)
 class Sql:
-    """Messages whose properties satisfy an SQL92 expression: `Sql("amount > 100 AND region = 'eu'")`."""
+    """Filter for messages whose properties satisfy an SQL92 expression: `Sql("amount > 100 AND region = 'eu'")`.
+
+    Raises ValueError if the expression is blank; servers parse it when the consumer starts or subscribes."""
 
     expression: str
 
@@ -40,23 +44,24 @@ Subscriptions: TypeAlias = Mapping[str, str | Tags | Sql] | Iterable[str]
 EVERYTHING = Tags("*")
 
 DEAD_LETTERS = "%DLQ%"
-"""What servers put before a group's name for the topic of its dead letters."""
+"""Prefix of a group's dead-letter topic."""
 
 
 def dead_letters(group: str) -> str:
-    """The topic of a group's dead letters, to subscribe to: `subscriptions=[dead_letters("billing")]`.
+    """Return the dead-letter topic of a group, to subscribe to: `subscriptions=[dead_letters("billing")]`.
 
-    It exists once the first message has gone there. A consumer of it is checked at its start: a group that allows too
-    few attempts would lose the dead letters instead of reading them (live-lessons.md 5), and is a UsageError."""
+    It exists once the first message was moved there. A consumer of it is checked at its start: a group that allows too
+    few attempts would lose the dead letters instead of reading them (live-lessons.md 5), and raises UsageError. Raises
+    ValueError for a malformed group."""
     check_group(group)
     return DEAD_LETTERS + group
 
 
 def subscriptions_by_topic(subscriptions: Subscriptions) -> dict[str, Filter]:
-    """The filter of each topic, checked; ValueError for a bad topic or expression.
+    """Return the filter of each topic; ValueError for an invalid topic or expression.
 
-    Topics of redelivery (`%RETRY%...`) are refused: reading one can stop redelivery for every group of the
-    broker (live-lessons.md, 5)."""
+    Retry topics (`%RETRY%...`) are refused: reading one can stop redelivery for every group of the broker
+    (live-lessons.md, 5)."""
     if isinstance(subscriptions, str):
         raise TypeError(f"subscriptions must be a list or a mapping of topics; write [{subscriptions!r}]")
     pairs = (
@@ -65,13 +70,13 @@ def subscriptions_by_topic(subscriptions: Subscriptions) -> dict[str, Filter]:
         else [(topic, EVERYTHING) for topic in subscriptions]
     )
     filters: dict[str, Filter] = {}
-    for topic, wanted in pairs:
-        filters[topic] = filter_of(topic, wanted)
+    for topic, filter_ in pairs:
+        filters[topic] = filter_of(topic, filter_)
     return filters
 
 
 def filter_of(topic: str, wanted: str | Tags | Sql = EVERYTHING) -> Filter:
-    """The filter for one topic, both checked as in `subscriptions_by_topic`."""
+    """Return the filter for one topic, both checked as in `subscriptions_by_topic`."""
     check_topic(topic)
     if topic.startswith("%RETRY%"):
         raise ValueError(

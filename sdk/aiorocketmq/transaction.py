@@ -1,4 +1,4 @@
-"""Transactions: a message that is delivered when the block that belongs to it succeeds, and only then."""
+"""Transactions: a message that is delivered if, and only if, a block of code succeeds."""
 
 from __future__ import annotations
 
@@ -18,20 +18,21 @@ logger = logging.getLogger(__name__)
 
 
 class Transaction:
-    """One message and the work that it tells of; made by `Producer.transaction`.
+    """A message and the local work that it announces; created by `Producer.transaction`.
 
         async with producer.transaction(Message("orders-tx", b"...")) as tx:
             await db.execute(...)
 
-    Entering sends the half message, which nobody sees yet; it raises what a send raises, and the block does not run
-    then. Leaving commits: the message is delivered. An exception rolls back and goes on to the caller: the message is
-    dropped. After `leave_unknown()`, and when the block is cancelled, nothing is decided, because nobody knows how far
-    the work came: the server asks the producer's transaction checker, as it does when a process dies.
+    Entering sends the half message, which is stored but invisible; if that fails, it raises what a send raises, and the
+    block does not run. Leaving commits: the message is delivered. An exception rolls back and propagates: the message
+    is dropped. After `leave_unknown()`, and if the block is cancelled, neither is sent, because the state of the work
+    is unknown: the server calls the producer's transaction checker later, as it does if a process dies.
 
-    The end is sent once and never repeated. Where it is not confirmed, a commit raises TransactionUnconfirmedError and
-    a rollback is logged; the decision stays, and the server, which asks later, is told the same again. While the block
-    runs, questions of the server are not answered; Apache's servers ask 15 times, every 30 seconds, and want the end
-    within 30 seconds of the half message or of their last question."""
+    Commit and rollback are sent once and never repeated. If the server does not confirm, a commit raises
+    TransactionUnconfirmedError and a rollback is logged; the decision is remembered, and answers a later check of the
+    server. While the block runs, checks are not answered; Apache's servers check 15 times, every 30 seconds, and accept
+    the end within 30 seconds of the half message or of their last check. If leaving is cancelled, the call
+    continues in the background."""
 
     def __init__(self, transactions: Transactions, message: Message, check_after: float | None) -> None:
         self.message = message
@@ -43,19 +44,21 @@ class Transaction:
 
     @property
     def receipt(self) -> SendReceipt:
-        """The receipt of the half message; its offset is a place in a topic of the server's own."""
+        """The receipt of the half message; its offset is one in a system topic. UsageError before the block."""
         if self._receipt is None:
             raise UsageError("the transaction has no receipt before its block", topic=self.message.topic)
         return self._receipt
 
     def leave_unknown(self) -> None:
-        """Let leaving the block decide nothing: the server asks the checker, from some seconds later on."""
+        """Send neither commit nor rollback on leaving: the server calls the transaction checker some seconds later.
+
+        May be called more than once; an exception of the block then propagates without a rollback."""
         self._is_unknown = True
 
     async def __aenter__(self) -> Self:
         if self._half is not None:
             raise UsageError(
-                "a transaction was entered twice; begin another one with producer.transaction(...)",
+                "a transaction was entered twice; create another one with producer.transaction(...)",
                 topic=self.message.topic,
             )
         half = self._half = self._transactions.new_half(self._check_after)

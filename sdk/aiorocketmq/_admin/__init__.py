@@ -1,1 +1,1 @@
-"""What `Admin` asks of name servers and brokers, by subject: topics, groups, consumers, offsets, messages, users."""
+"""Requests of `Admin` to name servers and brokers, by subject: topics, groups, offsets, stored messages."""

@@ -13,7 +13,7 @@ from aiorocketmq._core.route import MessageQueue
 from aiorocketmq._remoting.routes import READABLE, WRITABLE, as_list, as_object, typed
 
 Settings: TypeAlias = dict[str, JsonValue]
-"""Settings as a server sent them, to be changed and sent back."""
+"""Settings as received from a server, to be changed and sent back."""
 
 
 class Connections(NamedTuple):
@@ -27,14 +27,14 @@ class Connections(NamedTuple):
 
 
 def milliseconds(moment: datetime) -> int:
-    """The moment as servers take it, at least 0; ValueError without time zone."""
+    """Return a time in milliseconds since 1970, at least 0; ValueError without a time zone."""
     if moment.tzinfo is None:
         raise ValueError(f"the time {moment} has no time zone; give it one, for example UTC")
     return max(round(moment.timestamp() * 1000), 0)
 
 
 def instant(value: JsonValue) -> datetime | None:
-    """The moment of a number of milliseconds since 1970; None for 0 and less, by which servers mean "never"."""
+    """Return the time for milliseconds since 1970; None for 0 and less, by which servers mean "never"."""
     number = typed(value, int)
     try:
         return datetime.fromtimestamp(number / 1000, UTC) if number > 0 else None
@@ -54,7 +54,7 @@ def parse_table(body: bytes, key: str) -> dict[str, Settings]:
 
 
 def topic_settings(broker: str, settings: Settings, *, knows_types: bool) -> TopicSettings:
-    """What a broker's settings of a topic mean."""
+    """Return a broker's settings of a topic."""
     permission = typed(settings.get("perm"), int)
     kind = as_object(settings.get("attributes") or {}).get("message.type", "NORMAL") if knows_types else None
     return TopicSettings(
@@ -68,7 +68,7 @@ def topic_settings(broker: str, settings: Settings, *, knows_types: bool) -> Top
 
 
 def group_settings(broker: str, settings: Settings) -> GroupSettings:
-    """What a broker's settings of a group mean."""
+    """Return a broker's settings of a group."""
     attributes = as_object(settings.get("attributes") or {})
     return GroupSettings(
         broker=broker,
@@ -125,5 +125,5 @@ def _connection(data: Settings) -> tuple[str, str, str, int]:
 
 
 def _by_queue(table: JsonValue) -> dict[MessageQueue, Settings]:
-    found = {parse_queue(loads(key.encode())): as_object(each) for key, each in as_object(table).items()}
-    return dict(sorted(found.items()))
+    by_queue = {parse_queue(loads(key.encode())): as_object(each) for key, each in as_object(table).items()}
+    return dict(sorted(by_queue.items()))

@@ -21,7 +21,7 @@ def settings_body(
     backoff: Sequence[float] | ExponentialBackoff | None = None,
     consume_enabled: bool | None = None,
 ) -> Settings:
-    """The settings that are given, as servers take them; ValueError for values that no server takes."""
+    """Return the given settings in the servers' form; ValueError for values that no server accepts."""
     settings: Settings = {"groupName": group}
     if ordered is not None:
         settings["consumeMessageOrderly"] = ordered
@@ -43,9 +43,9 @@ async def create(masters: Masters, group: str, settings: Settings) -> None:
 
 
 async def alter(masters: Masters, group: str, settings: Settings) -> None:
-    """Change these settings of `group` on every master that has it, and leave its others. Requests 201 and 200."""
+    """Change these settings of `group` on every master that has it, and keep its others. Requests 201 and 200."""
     for address, current in (await _settings(masters, group)).items():
-        # Without attributes, those of the group stay; sent back as they came, they would be refused.
+        # Without attributes, those of the group stay; sent back as received, they would be refused.
         kept = {name: value for name, value in current.items() if name != "attributes"}
         body = json.dumps({**kept, **settings}).encode()
         await masters.call(address, RequestCode.UPDATE_AND_CREATE_SUBSCRIPTIONGROUP, {}, body, group=group)
@@ -59,11 +59,11 @@ async def delete(masters: Masters, group: str) -> None:
 
 async def describe(masters: Masters, group: str) -> tuple[GroupSettings, ...]:
     """The settings of `group` on each master that has it; raises GroupNotFoundError."""
-    found = []
+    descriptions = []
     for address, settings in (await _settings(masters, group)).items():
         with reading(address, "settings of a group"):
-            found.append(group_settings(str(address), settings))
-    return tuple(found)
+            descriptions.append(group_settings(str(address), settings))
+    return tuple(descriptions)
 
 
 async def names(masters: Masters) -> tuple[str, ...]:
@@ -77,28 +77,28 @@ async def check_known(masters: Masters, group: str) -> None:
 
 
 async def members(masters: Masters, group: str) -> tuple[GroupMember, ...]:
-    """The consumers that each master knows in `group`. Request 203."""
-    found: list[GroupMember] = []
+    """Return the consumers that each master knows in `group`. Request 203."""
+    group_members: list[GroupMember] = []
     for address in await masters.addresses():
-        known = await connections(masters, address, group)
-        found += [
+        connected = await connections(masters, address, group)
+        group_members += [
             GroupMember(
                 client_id,
                 host,
                 language,
                 str(address),
                 version,
-                known.model,
-                known.start,
-                known.subscriptions,
+                connected.model,
+                connected.start,
+                connected.subscriptions,
             )
-            for client_id, host, language, version in known.clients
+            for client_id, host, language, version in connected.clients
         ]
-    return tuple(found)
+    return tuple(group_members)
 
 
 async def connections(masters: Masters, address: Address, group: str) -> Connections:
-    """The consumers that one master knows in `group`; of nobody if none is there."""
+    """Return the consumers that one master knows in `group`; empty if there are none."""
     answer = await masters.call(
         address,
         RequestCode.GET_CONSUMER_CONNECTION_LIST,
@@ -114,7 +114,7 @@ async def connections(masters: Masters, address: Address, group: str) -> Connect
 
 async def producers(masters: Masters, group: str) -> tuple[ProducerClient, ...]:
     """The producers that each master knows in `group`. Request 204."""
-    found: list[ProducerClient] = []
+    group_producers: list[ProducerClient] = []
     for address in await masters.addresses():
         fields = {"producerGroup": group}
         try:
@@ -123,19 +123,19 @@ async def producers(masters: Masters, group: str) -> tuple[ProducerClient, ...]:
             )
         except ServerError as error:
             if "not exist" in error.server_text:
-                continue  # nobody is there
+                continue  # no member is connected
             raise
         with reading(address, "a list of producers"):
-            known = parse_connections(answer.body).clients
-        found += [
+            clients = parse_connections(answer.body).clients
+        group_producers += [
             ProducerClient(client_id, host, language, str(address), version)
-            for client_id, host, language, version in known
+            for client_id, host, language, version in clients
         ]
-    return tuple(found)
+    return tuple(group_producers)
 
 
 async def _tables(masters: Masters) -> dict[Address, dict[str, Settings]]:
-    """The settings of all groups by master. Request 201: 352 would create the group that it is asked for."""
+    """Return the settings of all groups by master. Request 201: 352 would create the group that it names."""
     tables = {}
     for address, answer in (await masters.on_each(RequestCode.GET_ALL_SUBSCRIPTIONGROUP_CONFIG, {})).items():
         with reading(address, "a list of groups"):
@@ -145,14 +145,14 @@ async def _tables(masters: Masters) -> dict[Address, dict[str, Settings]]:
 
 async def _settings(masters: Masters, group: str) -> dict[Address, Settings]:
     tables = await _tables(masters)
-    found = {address: table[group] for address, table in tables.items() if group in table}
-    if not found:
+    by_master = {address: table[group] for address, table in tables.items() if group in table}
+    if not by_master:
         raise GroupNotFoundError(
             f"the brokers at {masters} have no group {group!r}; {GroupNotFoundError.remedy}",
             endpoint=str(masters),
             group=group,
         )
-    return found
+    return by_master
 
 
 def _retry_policy(backoff: Sequence[float] | ExponentialBackoff) -> Settings:

@@ -20,11 +20,11 @@ R = TypeVar("R")
 
 _SCHEME = re.compile(r"(namesrv|broker)://(.+)", re.DOTALL)
 _AT_ONCE = 32
-"""Requests that are under way at a time: brokers have few threads for administration."""
+"""Concurrent requests: brokers have few threads for administration."""
 
 
 class Masters:
-    """The masters behind name servers, or those at the addresses given."""
+    """The masters behind name servers, or at given addresses."""
 
     def __init__(
         self, pool: Pool, addresses: tuple[Address, ...], *, through_namesrv: bool, timeout: float
@@ -43,7 +43,7 @@ class Masters:
     def name_servers(self) -> NameServers:
         """The name servers; ValueError if masters were given instead."""
         if not self.through_namesrv:
-            raise ValueError("this is asked of a name server: give Admin 'namesrv://host:port'")
+            raise ValueError("name servers answer this: give Admin 'namesrv://host:port'")
         return NameServers(self._pool, self.given, timeout=self.timeout)
 
     async def addresses(self) -> tuple[Address, ...]:
@@ -60,7 +60,7 @@ class Masters:
         return masters
 
     async def connect(self) -> None:
-        """Raise UnreachableError unless a name server, or every master that was given, can be reached."""
+        """Raise UnreachableError unless a name server, or every given master, can be reached."""
         if self.through_namesrv:
             await self.addresses()
         else:
@@ -77,24 +77,24 @@ class Masters:
         group: str | None = None,
         accept: Collection[int] = (),
     ) -> dict[Address, Frame]:
-        """The answers of all masters, one after the other; the first that refuses ends it."""
+        """Make a request to all masters, one after the other; the first refusal is raised."""
         return {
             address: await self.call(address, code, fields, body, topic=topic, group=group, accept=accept)
             for address in await self.addresses()
         }
 
     async def that_have_it(self, ask: Callable[[Address], Awaitable[T]]) -> dict[Address, T]:
-        """What `ask` returns of each master that has the topic in question; TopicNotFoundError if none has it."""
-        found: dict[Address, T] = {}
+        """Return the results of `ask` for each master that has the topic; TopicNotFoundError if none has it."""
+        results: dict[Address, T] = {}
         missing: TopicNotFoundError | None = None
         for address in await self.addresses():
             try:
-                found[address] = await ask(address)
+                results[address] = await ask(address)
             except TopicNotFoundError as error:
                 missing = error
-        if missing is not None and not found:
+        if missing is not None and not results:
             raise missing
-        return found
+        return results
 
     async def call(
         self,
@@ -108,7 +108,7 @@ class Masters:
         group: str | None = None,
         accept: Collection[int] = (),
     ) -> Frame:
-        """The answer of one server; see `Pool.call`."""
+        """Make a request to one server; see `Pool.call`."""
         return await self._pool.call(
             address,
             code,
@@ -122,7 +122,7 @@ class Masters:
 
 
 def parse_servers(endpoint: str) -> tuple[tuple[Address, ...], bool]:
-    """The servers that `endpoint` names, and whether they are name servers; ValueError if it is malformed."""
+    """Return the servers in `endpoint`, and whether they are name servers; ValueError if it is malformed."""
     matched = _SCHEME.fullmatch(endpoint.strip())
     if matched is None:
         raise ValueError(
@@ -133,9 +133,9 @@ def parse_servers(endpoint: str) -> tuple[tuple[Address, ...], bool]:
 
 
 async def gathered(call: Callable[[T], Awaitable[R]], items: Iterable[T]) -> list[R]:
-    """The results of `call` for all items, in their order; some calls are made at a time.
+    """Return the results of `call` for all items, in their order; some calls are made concurrently.
 
-    The first error ends the others."""
+    The first error cancels the others."""
     room = asyncio.Semaphore(_AT_ONCE)
 
     async def one(item: T) -> R:
@@ -161,6 +161,6 @@ def reading(server: object, what: str) -> Iterator[None]:
 
 
 def number_of(server: object, answer: Frame, name: str) -> int:
-    """A number among an answer's fields, at least -1; MalformedAnswerError if it is none."""
+    """Return a numeric field of an answer, at least -1; MalformedAnswerError if it is none."""
     with reading(server, "an answer"):
         return answer.number(name, least=-1)

@@ -32,18 +32,18 @@ Target: TypeAlias = datetime | Literal["beginning", "end"] | Mapping[MessageQueu
 """Where a group is moved."""
 
 _OWNER_WAIT = 1.0
-"""Seconds for a member to tell its queues: clients at gRPC addresses own none and do not answer."""
+"""Seconds for a member to report its queues: clients at gRPC addresses own none and do not answer."""
 _SERVER_SIDE = 453
-"""Version 5.2.0, from which on brokers reset offsets themselves instead of asking the members to."""
+"""Version 5.2.0, from which on brokers reset offsets themselves instead of notifying the members."""
 _NOBODY = "consumer group"
-"""In the refusal of a server that resets by a group's members, which has never seen one."""
+"""Text in the refusal of a server that resets by a group's members, if it has never had one."""
 _ENDS = {"beginning": "0", "end": "-1"}
-"""How the ends are written as times."""
+"""The two ends as times."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Broker:
-    """One master that is asked about a group, and a topic or all of them."""
+    """One master, and a group with a topic or all of them."""
 
     masters: Masters
     address: Address
@@ -61,22 +61,25 @@ class _Broker:
         return await connections(self.masters, self.address, self.group)
 
     async def progress(self, spans: Iterable[QueueSpan] = ()) -> dict[MessageQueue, QueueProgress]:
-        """How far the group is in each queue, without owners. Request 208, and for topics without `spans` 202."""
+        """Return the group's progress in each queue, without owners. Request 208, and for topics without `spans`
+        202."""
         fields = {"consumerGroup": self.group, **({} if self.topic is None else {"topic": self.topic})}
         answer = await self.ask(RequestCode.GET_CONSUME_STATS, fields)
         with reading(self.address, "a group's progress"):
             rows = parse_by_queue(answer.body)
         minimum = {span.queue: span.min_offset for span in spans}
         unknown = {queue.topic for queue in rows} - {queue.topic for queue in minimum}
-        found = await gathered(lambda topic: stats_at(self.masters, self.address, topic), sorted(unknown))
-        minimum |= {span.queue: span.min_offset for each in found for span in each}
+        topic_spans = await gathered(
+            lambda topic: stats_at(self.masters, self.address, topic), sorted(unknown)
+        )
+        minimum |= {span.queue: span.min_offset for each in topic_spans for span in each}
         with reading(self.address, "a group's progress"):
             return {queue: _progress(queue, each, minimum.get(queue, 0)) for queue, each in rows.items()}
 
     async def owners(self) -> dict[MessageQueue, str]:
-        """Which member reads which queue, as far as members tell: a queue on the move may have two. Request 307."""
-        known = await self.clients()
-        if known.model == BROADCASTING:
+        """Return which member reads which queue, as members report it: a moving queue may have two. Request 307."""
+        connections = await self.clients()
+        if connections.model == BROADCASTING:
             return {}
 
         async def owned(client_id: str) -> tuple[MessageQueue, ...]:
@@ -85,30 +88,32 @@ class _Broker:
             try:
                 answer = await self.ask(RequestCode.GET_CONSUMER_RUNNING_INFO, fields, timeout=wait)
                 return parse_owned(answer.body)
-            except (RocketMQError, ValueError):  # progress is worth telling without
+            except (RocketMQError, ValueError):  # progress is worth reporting without
                 return ()
 
-        clients = [client_id for client_id, *_ in known.clients]
-        found = await gathered(owned, clients)
-        return {queue: client for client, queues in zip(clients, found, strict=True) for queue in queues}
+        clients = [client_id for client_id, *_ in connections.clients]
+        owned_queues = await gathered(owned, clients)
+        return {
+            queue: client for client, queues in zip(clients, owned_queues, strict=True) for queue in queues
+        }
 
 
 async def progress(masters: Masters, group: str, topic: str | None) -> tuple[QueueProgress, ...]:
-    """How far `group` is in each queue; raises GroupNotFoundError, and TopicNotFoundError for `topic`."""
+    """Return the progress of `group` in each queue; raises GroupNotFoundError, and TopicNotFoundError for `topic`."""
     await check_known(masters, group)
     spans: Mapping[Address, tuple[QueueSpan, ...]]
     spans = dict.fromkeys(await masters.addresses(), ()) if topic is None else await stats(masters, topic)
-    found: list[QueueProgress] = []
+    results: list[QueueProgress] = []
     for address, own in spans.items():
         broker = _Broker(masters, address, group, topic)
         rows = await broker.progress(own)
         owners = await broker.owners() if rows else {}
-        found += [replace(each, client_id=owners.get(queue)) for queue, each in rows.items()]
-    return tuple(sorted(found, key=lambda each: each.queue))
+        results += [replace(each, client_id=owners.get(queue)) for queue, each in rows.items()]
+    return tuple(sorted(results, key=lambda each: each.queue))
 
 
 def check_target(to: Target) -> None:
-    """Raise ValueError or TypeError unless a group can be moved there."""
+    """Raise ValueError or TypeError unless `to` is a valid target."""
     if isinstance(to, datetime):
         milliseconds(to)
     elif isinstance(to, Mapping):
@@ -129,7 +134,7 @@ async def reset(
     await check_known(masters, group)
     if isinstance(to, Mapping):
         _check_offsets(topic, to, spans)
-        # Brokers without any of these queues are left alone.
+        # Brokers without any of these queues are not contacted.
         spans = {address: own for address, own in spans.items() if any(span.queue in to for span in own)}
     done: dict[MessageQueue, int] = {}
     for address, own in spans.items():
@@ -168,7 +173,7 @@ async def _reset_each(
     spans: tuple[QueueSpan, ...],
     force: bool,
 ) -> dict[MessageQueue, int]:
-    """Find the offset of each queue, and `move` those that are to be moved."""
+    """Find the offset of each queue, and `move` those that must be moved."""
     offsets = await _targets(broker, to, spans)
     if not force:
         now = await broker.progress(spans)
@@ -183,7 +188,7 @@ async def _reset_each(
 async def _reset_whole(
     broker: _Broker, to: datetime | Literal["beginning", "end"], force: bool
 ) -> dict[MessageQueue, int]:
-    """Let the server find the offsets, and tell the members if it is an old one. Request 222."""
+    """Let the server find the offsets; an old one notifies the members. Request 222."""
     # A millisecond before 1970 would be the number that stands for the end.
     moment = str(milliseconds(to)) if isinstance(to, datetime) else _ENDS[to]
     return await _invoke(broker, {"timestamp": moment, "isForce": str(force).lower()})
@@ -206,18 +211,18 @@ async def _invoke(broker: _Broker, fields: Mapping[str, str]) -> dict[MessageQue
 
 
 async def _commit(broker: _Broker, queue: MessageQueue, offset: int) -> None:
-    """Store an offset as a member would, which lasts only while the group has none. Request 15."""
+    """Commit an offset as a member would, which is possible only while the group has none. Request 15."""
     fields = {"topic": queue.topic, "queueId": str(queue.id), "commitOffset": str(offset)}
     await broker.ask(RequestCode.UPDATE_CONSUMER_OFFSET, {"consumerGroup": broker.group, **fields})
 
 
 async def _targets(broker: _Broker, to: Target, spans: tuple[QueueSpan, ...]) -> dict[MessageQueue, int]:
-    """The offset of each queue of one server that `to` means."""
+    """Return the offset of each queue of one server for `to`."""
     if isinstance(to, Mapping):
         return {span.queue: to[span.queue] for span in spans if span.queue in to}
     if isinstance(to, datetime):
-        found = await gathered(lambda span: search(broker.masters, broker.address, span.queue, to), spans)
-        return {span.queue: offset for span, offset in zip(spans, found, strict=True)}
+        offsets = await gathered(lambda span: search(broker.masters, broker.address, span.queue, to), spans)
+        return {span.queue: offset for span, offset in zip(spans, offsets, strict=True)}
     return {span.queue: span.min_offset if to == "beginning" else span.max_offset for span in spans}
 
 
@@ -260,11 +265,11 @@ def _no_single_queues(broker: _Broker, why: str) -> NotSupportedError:
 def _check_offsets(
     topic: str, offsets: Mapping[MessageQueue, int], spans: Mapping[Address, tuple[QueueSpan, ...]]
 ) -> None:
-    known = {span.queue: span for own in spans.values() for span in own}
+    by_queue = {span.queue: span for own in spans.values() for span in own}
     for queue, offset in offsets.items():
-        if queue not in known:
+        if queue not in by_queue:
             raise ValueError(f"topic {topic!r} has no queue {queue.id} on broker {queue.broker!r}")
-        lowest, highest = known[queue].min_offset, known[queue].max_offset
+        lowest, highest = by_queue[queue].min_offset, by_queue[queue].max_offset
         if not lowest <= offset <= highest:
             raise ValueError(
                 f"the offset of queue {queue.id} on broker {queue.broker!r} must be {lowest} to {highest}, got {offset}"

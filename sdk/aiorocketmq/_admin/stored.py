@@ -27,13 +27,13 @@ from aiorocketmq.message import ReceivedMessage
 MOST_OF_A_KEY = 64
 """Messages that a broker returns for one key."""
 _TOOLS_GROUP = "TOOLS_CONSUMER"
-"""The group of administrators, which every broker knows from its start."""
+"""The group of administrators, which every broker has from its start."""
 _BATCH = 32
 _WITH_FILTER = 4
-"""Bit of a pull: it goes by the filter in it, and is not held."""
+"""Flag of a pull: it has a filter, and is not held."""
 _LATEST_MS = 2**63 - 1
 _STORED_ID = re.compile(r"(?:[0-9A-Fa-f]{8}|[0-9A-Fa-f]{32})([0-9A-Fa-f]{8})([0-9A-Fa-f]{16})")
-"""Address, port and place in the log of a message, as brokers name it; remoting-protocol.md 7.6."""
+"""Address, port and commit log offset of a message, as in brokers' message ids; remoting-protocol.md 7.6."""
 
 Found = list[tuple[Record, MessageQueue]]
 
@@ -46,22 +46,23 @@ def check_times(*moments: datetime | None) -> None:
 
 
 async def by_id(masters: Masters, topic: str, message_id: str) -> ReceivedMessage:
-    """The message of `topic` with this id of its sender or of its broker; raises NotFoundError. Requests 33 and 12."""
+    """Return the message of `topic` with this id of its sender or of its broker; raises NotFoundError. Requests 33 and
+    12."""
     spans = await stats(masters, topic)
-    found = await _by_place(masters, topic, message_id, spans) or [
+    records = await _by_place(masters, topic, message_id, spans) or [
         each
         for each in await _indexed(
             masters, topic, message_id, spans, {"_UNIQUE_KEY_QUERY": "true"}, limit=_BATCH
         )
         if each[0].properties().get("UNIQ_KEY") == message_id
     ]
-    if not found:
+    if not records:
         raise NotFoundError(
-            f"topic {topic!r} has no message {message_id!r}; brokers forget messages after some days",
+            f"topic {topic!r} has no message {message_id!r}; brokers delete messages after some days",
             endpoint=str(masters),
             topic=topic,
         )
-    return (await _messages(found, 1))[0]
+    return (await _messages(records, 1))[0]
 
 
 async def by_key(
@@ -72,9 +73,9 @@ async def by_key(
         "beginTimestamp": str(0 if since is None else milliseconds(since)),
         "endTimestamp": str(_LATEST_MS if until is None else milliseconds(until)),
     }
-    found = await _indexed(masters, topic, key, await stats(masters, topic), fields, limit=MOST_OF_A_KEY)
+    records = await _indexed(masters, topic, key, await stats(masters, topic), fields, limit=MOST_OF_A_KEY)
     # Brokers compare hashes.
-    fitting = [each for each in found if key in each[0].properties().get("KEYS", "").split()]
+    fitting = [each for each in records if key in each[0].properties().get("KEYS", "").split()]
     return await _messages(_within(fitting, since, until), limit)
 
 
@@ -87,14 +88,14 @@ async def by_time(
         return await _read_queue(masters, *item, since, until, limit)
 
     items = [(address, span) for address, own in (await stats(masters, topic)).items() for span in own]
-    found = [each for own in await gathered(of_queue, items) for each in own]
-    return await _messages(found, limit)
+    records = [each for own in await gathered(of_queue, items) for each in own]
+    return await _messages(records, limit)
 
 
 async def _by_place(
     masters: Masters, topic: str, message_id: str, spans: dict[Address, tuple[QueueSpan, ...]]
 ) -> Found:
-    """The message at the place that its id names; only brokers that we know are asked, whatever address it has."""
+    """Return the message at the commit log offset in its id; only known brokers are contacted, whatever its address."""
     place = _STORED_ID.fullmatch(message_id)
     if place is None:
         return []
@@ -121,7 +122,7 @@ async def _indexed(
     *,
     limit: int,
 ) -> Found:
-    found: Found = []
+    records: Found = []
     for address, own in spans.items():
         answer = await masters.call(
             address,
@@ -137,8 +138,8 @@ async def _indexed(
             topic=topic,
             accept=(ResponseCode.QUERY_NOT_FOUND,),
         )
-        found += _records(address, answer, topic, own)
-    return found
+        records += _records(address, answer, topic, own)
+    return records
 
 
 async def _read_queue(
@@ -165,7 +166,7 @@ async def _read_queue(
 
 
 async def _pull(masters: Masters, address: Address, queue: MessageQueue, offset: int) -> Frame:
-    """Read on from `offset` without a trace in any group's progress. Request 11."""
+    """Pull from `offset` without changing any group's progress. Request 11."""
     fields = {
         "consumerGroup": _TOOLS_GROUP,
         "topic": queue.topic,
@@ -208,10 +209,12 @@ def _within(found: Found, since: datetime | None, until: datetime | None) -> Fou
     return [each for each in found if first <= each[0].stored_ms <= last]
 
 
-async def _messages(found: Iterable[tuple[Record, MessageQueue]], limit: int) -> tuple[ReceivedMessage, ...]:
-    """The oldest of them as messages, each once: brokers repeat what has a key twice."""
-    once = {(queue, record.queue_offset): (record, queue) for record, queue in found}
-    # In the order of each broker's log, where many have one millisecond.
+async def _messages(
+    records: Iterable[tuple[Record, MessageQueue]], limit: int
+) -> tuple[ReceivedMessage, ...]:
+    """Return the oldest of them as messages, each once: brokers return messages with several equal keys twice."""
+    once = {(queue, record.queue_offset): (record, queue) for record, queue in records}
+    # In the order of each broker's log, where many have the same millisecond.
     oldest = sorted(
         once.values(), key=lambda each: (each[0].stored_ms, each[1].broker, each[0].commit_log_offset)
     )

@@ -35,7 +35,7 @@ DEFAULT_TOPIC = "TBW102"
 async def create(
     masters: Masters, topic: str, *, kind: TopicType, queues: int, readable: bool, writable: bool
 ) -> None:
-    """Create `topic` on every master; return when it can be routed. Request 17, remoting-protocol.md 6.18."""
+    """Create `topic` on every master; return when it has a route. Request 17, remoting-protocol.md 6.18."""
     settings: Settings = {
         "readQueueNums": queues,
         "writeQueueNums": queues,
@@ -46,7 +46,7 @@ async def create(
     }
     fields = {**_fields(topic, settings), "attributes": f"+message.type={kind.value}"}
     await masters.on_each(RequestCode.UPDATE_AND_CREATE_TOPIC, fields, topic=topic)
-    # A topic that nobody may read or write is not routed at all.
+    # A topic without permissions has no route.
     if readable or writable:
         await _routed(masters, topic, "created", lambda _: True)
 
@@ -54,15 +54,15 @@ async def create(
 async def alter(
     masters: Masters, topic: str, *, queues: int | None, readable: bool | None, writable: bool | None
 ) -> None:
-    """Change what is given on every master that has `topic`; return when the route shows it."""
+    """Change the given settings on every master that has `topic`; return when the route shows the change."""
     changed = {}
     for address, (settings, knows_types) in (await _settings(masters, topic)).items():
         with reading(address, "settings of a topic"):
             topic_settings(str(address), settings, knows_types=knows_types)
         permission = typed(settings["perm"], int)
-        for bit, wanted in ((READABLE, readable), (WRITABLE, writable)):
-            if wanted is not None:
-                permission = permission | bit if wanted else permission & ~bit
+        for bit, is_allowed in ((READABLE, readable), (WRITABLE, writable)):
+            if is_allowed is not None:
+                permission = permission | bit if is_allowed else permission & ~bit
         counts = {} if queues is None else {"readQueueNums": queues, "writeQueueNums": queues}
         changed[address] = {**settings, **counts, "perm": permission}
     for address, wanted_settings in changed.items():
@@ -117,8 +117,8 @@ async def spans(masters: Masters, topic: str) -> tuple[QueueSpan, ...]:
         with reading(address, "a time"):
             return replace(span, earliest=instant(at))
 
-    found = await stats(masters, topic)
-    items = [(address, span) for address, each in found.items() for span in each]
+    by_master = await stats(masters, topic)
+    items = [(address, span) for address, each in by_master.items() for span in each]
     return tuple(sorted(await gathered(with_earliest, items), key=lambda span: span.queue))
 
 
@@ -136,9 +136,9 @@ async def stats_at(masters: Masters, address: Address, topic: str) -> tuple[Queu
 
 
 async def route(masters: Masters, topic: str) -> TopicRoute:
-    """Where `topic` lives, as the name server sees it. Request 105."""
-    found = await masters.name_servers.route(topic)
-    addresses = {broker.name: broker.master for broker in found.brokers}
+    """Return the route of `topic` as the name server knows it. Request 105."""
+    current = await masters.name_servers.route(topic)
+    addresses = {broker.name: broker.master for broker in current.brokers}
     return TopicRoute(
         topic,
         tuple(
@@ -148,7 +148,7 @@ async def route(masters: Masters, topic: str) -> TopicRoute:
                 readable=queues.readable if queues.permission & READABLE else 0,
                 writable=queues.writable if queues.permission & WRITABLE else 0,
             )
-            for queues in found.queues
+            for queues in current.queues
         ),
     )
 
@@ -161,7 +161,7 @@ async def names(masters: Masters) -> tuple[str, ...]:
 
 
 async def _settings(masters: Masters, topic: str) -> dict[Address, tuple[Settings, bool]]:
-    """The settings of `topic` by master, and whether types are known there; raises TopicNotFoundError."""
+    """Return the settings of `topic` by master, and whether types are known there; raises TopicNotFoundError."""
     return await masters.that_have_it(lambda address: _settings_at(masters, address, topic))
 
 
@@ -184,7 +184,7 @@ async def _settings_at(masters: Masters, address: Address, topic: str) -> tuple[
 
 
 def _fields(topic: str, settings: Settings) -> dict[str, str]:
-    """The request that gives `topic` these settings."""
+    """Return the fields of the request that sets these settings."""
     return {
         "topic": topic,
         "defaultTopic": DEFAULT_TOPIC,
@@ -211,7 +211,7 @@ def _parse_spans(body: bytes) -> tuple[QueueSpan, ...]:
 
 
 async def _routed(masters: Masters, topic: str, done: str, is_shown: Callable[[Route], bool]) -> None:
-    """Wait until the name server shows what was `done`: 1 to 34 ms on a real server (live-broker-remoting.md 2)."""
+    """Wait until the name server shows the change: 1 to 34 ms on a real server (live-broker-remoting.md 2)."""
     if not masters.through_namesrv:
         return
     try:
@@ -225,7 +225,7 @@ async def _routed(masters: Masters, topic: str, done: str, is_shown: Callable[[R
                 await asyncio.sleep(_LOOK_EVERY)
     except TimeoutError as error:
         raise UnreachableError(
-            f"topic {topic!r} was {done}, but no route to it shows that within {masters.timeout:g} s",
+            f"topic {topic!r} was {done}, but no route shows the change within {masters.timeout:g} s",
             may_have_taken_effect=True,
             timed_out=True,
             topic=topic,

@@ -1,4 +1,4 @@
-"""What `Admin` takes and returns: settings of topics and groups, clients, and progress."""
+"""Values of `Admin`: settings of topics and groups, clients, and progress."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from aiorocketmq._core.route import MessageQueue
 
 
 class TopicType(Enum):
-    """What kind of messages a topic takes; 5.x servers check it, 4.x servers do not know it."""
+    """Type of a topic's messages; 5.x servers check it, 4.x servers do not know it."""
 
     NORMAL = "NORMAL"
     FIFO = "FIFO"
@@ -24,12 +24,14 @@ class TopicType(Enum):
 
 @dataclass(frozen=True, slots=True)
 class ExponentialBackoff:
-    """Seconds before each redelivery that begin with `initial` and grow by `multiplier` up to `maximum`."""
+    """Delays before redeliveries in seconds, from `initial`, multiplied by `multiplier` each time, up to `maximum`.
+
+    Raises ValueError unless 0 < initial <= maximum and multiplier >= 1."""
 
     initial: float
     maximum: float
     multiplier: int = 2
-    """Servers keep it as a whole number."""
+    """A whole number."""
 
     def __post_init__(self) -> None:
         if not 0 < self.initial <= self.maximum or self.multiplier < 1:
@@ -44,7 +46,7 @@ class QueueRange:
 
     broker: str
     address: str
-    """`host:port` of the broker's master; empty while it is away."""
+    """`host:port` of the broker's master; empty while it is unavailable."""
     readable: int
     writable: int
 
@@ -59,12 +61,12 @@ class TopicRoute:
 
 @dataclass(frozen=True, slots=True)
 class TopicSettings:
-    """How one broker keeps a topic."""
+    """A topic's settings on one broker."""
 
     broker: str
     """`host:port` of the master."""
     type: TopicType | None
-    """None if the server does not know types (4.x), or one that this library does not know."""
+    """None if the server does not know types (4.x), or for one that this library does not know."""
     read_queues: int
     write_queues: int
     readable: bool
@@ -75,7 +77,7 @@ class TopicSettings:
 
 @dataclass(frozen=True, slots=True)
 class QueueSpan:
-    """The messages that a queue has, by offset and by the broker's clock."""
+    """The messages of a queue, by offset and by the broker's clock."""
 
     queue: MessageQueue
     min_offset: int
@@ -101,7 +103,7 @@ class TopicDescription:
 
 @dataclass(frozen=True, slots=True)
 class GroupSettings:
-    """How one broker keeps a consumer group."""
+    """A consumer group's settings on one broker."""
 
     broker: str
     """`host:port` of the master."""
@@ -112,21 +114,21 @@ class GroupSettings:
     backoff: tuple[float, ...] | ExponentialBackoff | None
     """Seconds before each redelivery, the last repeating; None for the server's own list."""
     consume_enabled: bool
-    """Whether the group gets messages at all."""
+    """Whether the group receives messages at all."""
     lite_topic: str
-    """The topic to whose lite topics the group is bound; empty: none."""
+    """The parent topic of the lite topics that the group is bound to; empty: none."""
 
 
 @dataclass(frozen=True, slots=True)
 class GroupMember:
-    """A consumer that a broker knows in a group.
+    """A consumer of a group that is connected to a broker.
 
     Brokers keep model, start and subscriptions once for the whole group, as the last heartbeat of a member declared
     them."""
 
     client_id: str
     address: str
-    """Where it is connected from: for a gRPC client as its proxy tells it."""
+    """The address that it is connected from; for a gRPC client as its proxy reports it."""
     language: str
     broker: str
     """`host:port` of the broker that knows it."""
@@ -142,11 +144,11 @@ class GroupMember:
 
 @dataclass(frozen=True, slots=True)
 class ProducerClient:
-    """A producer that a broker knows."""
+    """A producer that is connected to a broker."""
 
     client_id: str
     address: str
-    """Where it is connected from."""
+    """The address that it is connected from."""
     language: str
     broker: str
     """`host:port` of the broker that knows it."""
@@ -156,7 +158,7 @@ class ProducerClient:
 
 @dataclass(frozen=True, slots=True)
 class QueueProgress:
-    """How far a group is in one queue."""
+    """A group's progress in one queue."""
 
     queue: MessageQueue
     offset: int
@@ -169,4 +171,4 @@ class QueueProgress:
     consumed_at: datetime | None
     """When the last consumed message was stored, by the broker's clock; None if nothing was consumed."""
     client_id: str | None
-    """The member that owns the queue; None if there is none, or if it cannot be known."""
+    """The member that owns the queue; None if there is none, or if it is unknown."""

@@ -6,7 +6,7 @@ import asyncio
 
 
 class Signal:
-    """Like `asyncio.Event`, but takes memory for waiting only while somebody waits: idle clients hold many of them."""
+    """Like `asyncio.Event`, but allocates a queue only while there are waiters: idle clients have many of these."""
 
     __slots__ = ("_futures", "_is_set")
 
@@ -19,7 +19,7 @@ class Signal:
         return self._is_set
 
     def set(self) -> None:
-        """Wake all who wait, and let all later ones pass."""
+        """Wake all waiters, and let later ones pass."""
         self._is_set = True
         futures, self._futures = self._futures, ()
         for future in futures:

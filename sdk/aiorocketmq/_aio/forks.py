@@ -1,6 +1,6 @@
-"""What a fork does to open clients: the child's copies are closed, because threads and event loop stay with the parent.
+"""Closes open clients in forked child processes, since threads and event loop stay in the parent.
 
-Without this a call in the child would wait for ever for a thread that is not there."""
+Without this, a call in the child would wait forever for a thread that does not exist."""
 
 from __future__ import annotations
 
@@ -11,17 +11,17 @@ from weakref import WeakSet
 
 
 class Forkable(Protocol):
-    """Something open that does not work in a child process."""
+    """An open object that does not work in a child process."""
 
     def orphan(self) -> None:
-        """Be closed from now on; called in the child, before anything else runs there."""
+        """Mark it as closed; called in the child before anything else runs there."""
 
 
 _open: WeakSet[Forkable] = WeakSet()
 
 
 def watch(one: Forkable) -> None:
-    """Orphan `one` in every child that this process forks from now on."""
+    """Call `one.orphan` in every child that this process forks from now on."""
     _register()
     _open.add(one)
 

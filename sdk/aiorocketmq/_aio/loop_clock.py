@@ -1,4 +1,4 @@
-"""The clock of clients that are given no other."""
+"""The default clock of clients: the event loop's."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from aiorocketmq.clock import ClockUser, Timer
 
 
 class LoopClock:
-    """The clock of the event loop that runs."""
+    """The clock of the running event loop."""
 
     def time(self) -> float:
         """Return the loop's time in seconds."""
@@ -20,7 +20,7 @@ class LoopClock:
         return asyncio.get_running_loop().call_at(when, callback)
 
     def join(self, user: ClockUser) -> None:
-        """Do nothing: real time does not wait for its users."""
+        """Do nothing: real time does not depend on its users."""
 
     def leave(self, user: ClockUser) -> None:
         """Nothing to forget."""

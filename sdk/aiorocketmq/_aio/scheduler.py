@@ -1,4 +1,4 @@
-"""Does the regular jobs of all clients of one connection: one timer for all, and a task only while a job runs."""
+"""Scheduler of the periodic jobs of all clients of one connection: one timer for all, a task only while a job runs."""
 
 from __future__ import annotations
 
@@ -16,16 +16,16 @@ from aiorocketmq.errors import BusyError, RocketMQError
 logger = logging.getLogger(__name__)
 
 Work: TypeAlias = Callable[[], Awaitable[float | None]]
-"""One run of a job; returns the seconds until the next one if they are not the usual ones. Raises RocketMQError if it
-failed, which is reported as the client's health."""
+"""One run of a job; returns the seconds until the next one if that is not the usual period. A RocketMQError means
+failure, which is reported in the client's health."""
 
 
 _STANDSTILL = 5.0
-"""Seconds by which a timer is late from which on the loop was blocked rather than busy."""
+"""Seconds: if a timer is later than this, the loop was blocked and not just busy."""
 
 
 class Rounds:
-    """The regular jobs of one connection; belongs to the event loop on which the first client joins."""
+    """The periodic jobs of one connection; belongs to the event loop on which the first client joins."""
 
     def __init__(self, random: Random) -> None:
         self.random = random
@@ -34,18 +34,18 @@ class Rounds:
         self._armed_for = 0.0
 
     def join(self, tasks: Tasks) -> Member:
-        """Take in a client, whose jobs run in tasks of its own."""
+        """Register a client and return its membership; the jobs run in tasks of that client."""
         self._timetable.clients += 1
         return Member(self, tasks)
 
     def leave(self, member: Member) -> None:
-        """Plan nothing of a client any more."""
+        """Remove all jobs of a client."""
         self._timetable.clients -= 1
         for job in member.jobs:
             self.forget(job)
 
     def plan(self, job: Job, pause: float) -> None:
-        """Run `job` about `pause` seconds from now."""
+        """Schedule `job` in about `pause` seconds."""
         self._timetable.plan(job, pause, now=asyncio.get_running_loop().time())
         self._arm()
 
@@ -71,8 +71,8 @@ class Rounds:
         late = asyncio.get_running_loop().time() - deadline
         if late > _STANDSTILL:
             logger.warning(
-                "the event loop stood still for %.1f s: leases and heartbeats could not be renewed meanwhile; "
-                "find what blocks it, and run it in a thread",
+                "the event loop was blocked for %.1f s: leases and heartbeats could not be renewed meanwhile; "
+                "find the blocking call, and run it in a thread",
                 late,
             )
         # A loop may fire slightly early; the core must never see a time before the one it asked for.
@@ -83,7 +83,7 @@ class Rounds:
 
 
 class Member:
-    """One client's place in the rounds."""
+    """One client's membership in the scheduler."""
 
     __slots__ = ("_has_left", "_rounds", "jobs", "tasks")
 
@@ -94,7 +94,7 @@ class Member:
         self.jobs: list[Job] = []
 
     def every(self, period: float, work: Work, *, name: str) -> Job:
-        """Do `work` every `period` seconds, the first time after one; after a failure sooner, with back-off."""
+        """Run `work` every `period` seconds, the first time after one period; after a failure sooner, with back-off."""
         job = Job(self, self._rounds, period, work, name)
         self.jobs.append(job)
         job.plan(period)
@@ -106,7 +106,7 @@ class Member:
         return self._has_left
 
     def leave(self) -> None:
-        """Do nothing of this client any more, and cancel what is being done; calling it twice is harmless."""
+        """Remove all jobs of this client and cancel running ones; calling it twice is harmless."""
         if not self._has_left:
             self._has_left = True
             self._rounds.leave(self)
@@ -116,7 +116,7 @@ class Member:
 
 
 class Job:
-    """One regular job of one client."""
+    """One periodic job of one client."""
 
     __slots__ = ("_is_over", "_period", "_rounds", "_task", "_watch", "_work", "member")
 
@@ -130,12 +130,12 @@ class Job:
         self._task: asyncio.Task[None] | None = None
 
     def plan(self, pause: float) -> None:
-        """Run next in about `pause` seconds, unless that is over."""
+        """Schedule the next run in about `pause` seconds, unless the job has ended."""
         if not self._is_over and not self.member.has_left:
             self._rounds.plan(self, pause)
 
     def end(self) -> None:
-        """Do it no more; a run under way goes on."""
+        """Remove the job; a current run completes."""
         self._is_over = True
         self._watch.end()
         self._rounds.forget(self)
@@ -143,11 +143,11 @@ class Job:
             self.member.jobs.remove(self)
 
     def start(self) -> None:
-        """Do it once, in a task of its client."""
+        """Run it once, in a task of its client."""
         self._task = self.member.tasks.supervise(self._run, name=self._watch.name, watch=self._watch)
 
     def cancel(self) -> None:
-        """Break off a run under way, unless it is the caller."""
+        """Cancel a current run, unless it is the caller."""
         if self._task is not None and self._task is not asyncio.current_task():
             self._task.cancel()
 

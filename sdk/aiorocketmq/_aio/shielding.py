@@ -1,4 +1,4 @@
-"""Clean-up that ends although its caller is cancelled meanwhile."""
+"""Clean-up that completes although its caller is cancelled."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ import anyio
 
 
 async def uninterrupted(
-    work: Coroutine[Any, Any, None],  # what it awaits is its own business
+    work: Coroutine[Any, Any, None],  # what it awaits does not matter here
     *,
     hurry: Callable[[], None] | None = None,
 ) -> None:
-    """Await `work` to its end; a cancellation of the caller calls `hurry`, and is raised when the work has ended.
+    """Await `work` to its end; a cancellation of the caller calls `hurry`, and is raised when the work has completed.
 
-    A shielded scope of anyio alone does not do: it keeps off the cancellations of anyio, not those of asyncio."""
+    A shielded scope of anyio is not enough: it blocks the cancellations of anyio, not those of asyncio."""
     task = asyncio.get_running_loop().create_task(work, name="clean up")
     cancelled: asyncio.CancelledError | None = None
     with anyio.CancelScope(shield=True):

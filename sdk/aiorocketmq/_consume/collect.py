@@ -1,7 +1,7 @@
-"""Collects the messages of one answer: no more than were requested, with their bodies decompressed.
+"""Collects the messages of one answer: at most as many as requested, with their bodies decompressed.
 
-A large compressed body is kept as it came while the answer arrives, and decompressed by an executor before the messages
-are returned, so that no body stalls the event loop."""
+A large compressed body is kept while the answer arrives, and decompressed by an executor before the messages are
+returned, so that no body blocks the event loop."""
 
 from __future__ import annotations
 
@@ -27,17 +27,17 @@ logger = logging.getLogger(__name__)
 
 
 class EnoughError(RocketMQError):
-    """Raised while an answer arrives that brings more than was requested, to end its stream; never leaves this module.
+    """Raised while an answer with more messages than requested arrives, to end its stream; never leaves this module.
 
-    One of our errors, as `Calling` takes any other for an answer that cannot be read."""
+    A RocketMQError, as `Calling` takes any other exception for an answer that cannot be processed."""
 
 
 class Collecting:
-    """The messages of one answer of `endpoint`, put into `messages` as they arrive.
+    """The messages of one answer of `endpoint`, added to `messages` as they arrive.
 
-    Of an answer that brings more than `max_messages`, or bodies beyond `answer_limit`, the rest is not read; it is
-    redelivered when its leases end. Cancelled, this goes on decompressing for `grace` seconds at most; what is
-    compressed even then, and what came behind it, leaves `messages` and is redelivered, too."""
+    If an answer has more than `max_messages`, or bodies beyond `answer_limit`, the rest is not read; it is redelivered
+    when its leases expire. Cancelled, this continues to decompress for `grace` seconds at most; messages that are still
+    compressed then, and those behind them, are removed from `messages` and redelivered as well."""
 
     __slots__ = (
         "_aside",
@@ -71,11 +71,11 @@ class Collecting:
         self._broker = broker
         self._group = session.group
         self._namespace = session.namespace
-        self._keep_wire = session.telling.keeps_wire
+        self._keep_wire = session.emitter.keeps_wire
         self._max_unpacked = session.network.max_decompressed_body
         self.messages = [] if messages is None else messages
         self.is_cut = False
-        """Whether the answer went on behind the messages that were kept."""
+        """Whether the answer has more messages than were kept."""
         self._max_messages = max_messages
         self._most = answer_limit(max_messages)
         self._size = 0
@@ -90,11 +90,11 @@ class Collecting:
         lease_ends_at: float = 0.0,
         lease_ends_us: int | None = None,
     ) -> None:
-        """Keep a message that has arrived; raises EnoughError if it is one too many."""
+        """Add a message that has arrived; raises EnoughError if it is one too many."""
         messages = self.messages
         if len(messages) >= self._max_messages or self._size >= self._most:
             self.is_cut = True
-            raise EnoughError("the answer brings more than was requested")
+            raise EnoughError("the answer has more messages than requested")
         received = message_from_wire(
             message,
             self._endpoint,
@@ -143,11 +143,11 @@ class Collecting:
 
     @property
     def is_incomplete(self) -> bool:
-        """Whether bodies are still to be decompressed."""
+        """Whether bodies are still compressed."""
         return bool(self._aside)
 
     async def unpack(self, seconds: float = math.inf) -> None:
-        """Decompress what is still compressed, within `seconds`."""
+        """Decompress the remaining bodies within `seconds`."""
         scope = anyio.CancelScope(deadline=anyio.current_time() + seconds)
 
         def hurry() -> None:
@@ -177,7 +177,7 @@ class Collecting:
                 f"the connection's executor cannot decompress a message: {error!r}", group=self._group
             ) from error
         finally:
-            if aside:  # what is behind it goes, too, lest an ordered group gets it first
+            if aside:  # what is behind it is removed as well, or an ordered group would get it first
                 del self.messages[self.messages.index(aside[0]) :]
                 aside.clear()
 

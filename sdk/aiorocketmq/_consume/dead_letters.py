@@ -1,4 +1,4 @@
-"""Keeps a consumer of dead letters from losing them: a server counts their attempts on."""
+"""Prevents a consumer of dead letters from losing them: servers continue to count their attempts."""
 
 from __future__ import annotations
 
@@ -14,14 +14,15 @@ from aiorocketmq.subscription import DEAD_LETTERS
 logger = logging.getLogger(__name__)
 
 _COUNTED_ON = 2
-"""How many attempts beyond its group's last one a dead letter begins with (live-broker-consumption.md, 5)."""
+"""Attempts beyond its group's maximum with which a dead letter begins (live-broker-consumption.md, 5)."""
 
 
 async def check_reader(session: Session, topics: Iterable[str]) -> None:
-    """Raise UsageError where the group of `session` would lose the dead letters among `topics`.
+    """Raise UsageError if the group of `session` would lose the dead letters among `topics`.
 
-    A dead letter of a normal group comes as attempt maximum + 2; a reading group that allows fewer has it moved to its
-    own dead letters at once, unread (live-lessons.md 5). What the source group allows is asked of the server."""
+    A dead letter of a normal group arrives as attempt maximum + 2; if the reading group allows fewer, the server moves
+    it to that group's own dead letters, unread (live-lessons.md 5). The maximum of the source group is requested from
+    the server."""
     for topic in topics:
         if not topic.startswith(DEAD_LETTERS):
             continue
@@ -39,7 +40,7 @@ async def check_reader(session: Session, topics: Iterable[str]) -> None:
 
 
 async def _settings_of(session: Session, group: str) -> ServerSettings | None:
-    """What the server allows `group`; None where it cannot be asked, for instance because the group is gone."""
+    """The maximum of `group` at the server; None if it is unknown, for instance because the group was deleted."""
     asking = Session(
         session.network, Declaration(client_type="SIMPLE_CONSUMER", group=group), role=Role.SIMPLE
     )

@@ -1,4 +1,4 @@
-"""Runs a user's handler: coroutine functions on the loop, plain ones in worker threads, watched by hooks."""
+"""Calls the application's handlers: coroutine functions on the loop, plain functions in worker threads."""
 
 from __future__ import annotations
 
@@ -16,21 +16,20 @@ from aiorocketmq.hooks import HandleCall
 from aiorocketmq.message import ReceivedMessage
 
 Handler: TypeAlias = Callable[[ReceivedMessage], Awaitable[object] | object]
-"""What a consumer calls with each message. Returning is success, raising is failure."""
+"""Called with each message. Returning is success, raising is failure."""
 
 
 def as_coroutine_function(
     handler: Handler, threads: Callable[[], anyio.CapacityLimiter | None] = lambda: None
 ) -> HandleCall:
-    """`handler` itself, or where it is a plain function a coroutine function that runs it in one of `threads`, by
-    default of those that all of the process shares."""
+    """Return `handler` itself, or for a plain function a coroutine function that runs it in one of `threads`, by
+    default those of the process."""
     if inspect.iscoroutinefunction(handler) or inspect.iscoroutinefunction(type(handler).__call__):
         return cast("HandleCall", handler)
     limiter = threads()
 
     async def in_thread(message: ReceivedMessage) -> None:
-        # abandon_on_cancel: nothing can stop a thread, and a stop of the consumer must not wait for it for
-        # ever.
+        # abandon_on_cancel: a thread cannot be stopped, and the stop of the consumer must not wait for it.
         result = await anyio.to_thread.run_sync(
             partial(handler, message), abandon_on_cancel=True, limiter=limiter
         )
@@ -43,13 +42,13 @@ def as_coroutine_function(
 async def watched(
     client: Client, message: ReceivedMessage, run: Callable[[ReceivedMessage], Awaitable[Exception | None]]
 ) -> Exception | None:
-    """Run a handler, and tell the session's observers when it began and how it ended."""
-    if not client.telling.is_watched:
+    """Run a handler, and emit events of its begin and its end."""
+    if not client.emitter.is_watched:
         return await run(message)
-    telling, operation = client.telling, client.next_operations(1)
-    # Counted on before the next local run, while these facts may still wait to be looked at.
+    emitter, operation = client.emitter, client.next_operations(1)
+    # Copied: it is incremented before the next local retry, while these events may not be written yet.
     attempt = message.attempt
-    telling.handling(message, operation, attempt)
+    emitter.handling(message, operation, attempt)
     raised: BaseException | None = None
     try:
         raised = await run(message)
@@ -57,5 +56,5 @@ async def watched(
         raised = error
         raise
     finally:
-        telling.handled(message, operation, attempt, raised)
+        emitter.handled(message, operation, attempt, raised)
     return raised

@@ -1,4 +1,4 @@
-"""Keeps the leases of received messages alive, with one timer for all of them."""
+"""Renews the leases of received messages, with one timer for all of them."""
 
 from __future__ import annotations
 
@@ -20,10 +20,9 @@ Spawn = Callable[..., object]
 class LeaseKeeper:
     """Renews by ChangeInvisibleDuration: servers of 5.2 and 5.3 never do it themselves (live-lessons.md 1).
 
-    A push consumer's message is held from its arrival on, also while it waits for a free handler: letting its lease end
-    then would cost one of its attempts without any handler having seen it. Each renewal is a task of its own, so that
-    one without an answer delays no other.
-    """
+    A push consumer renews from the arrival of a message on, also while it waits for a free handler: otherwise its lease
+    would expire and cost one of its attempts without any call of a handler. Each renewal is a task of its own, so that
+    one without an answer delays no other."""
 
     def __init__(self, *, invisible: float, change: Change, spawn: Spawn, clock: Clock, watch: Watch) -> None:
         self.invisible = invisible
@@ -36,22 +35,24 @@ class LeaseKeeper:
         self._armed_for = 0.0
         self._is_closed = False
 
-    def hold(self, message: ReceivedMessage) -> None:
-        """Renew its lease until release()."""
+    def add(self, message: ReceivedMessage) -> None:
+        """Renew its lease until discard()."""
         lease = message._lease
         if lease is None:
             return
-        due = self._renewals.hold(message, ends_at=lease.ends_at)
-        if self._timer is None or due < self._armed_for:  # mostly one is set already, and for an earlier time
+        due = self._renewals.add(message, ends_at=lease.ends_at)
+        if (
+            self._timer is None or due < self._armed_for
+        ):  # usually one is set already, and for an earlier time
             self._arm()
 
-    def release(self, message: ReceivedMessage) -> None:
-        """Renew no more: settling begins, or the lease is lost."""
-        self._renewals.release(message)
+    def discard(self, message: ReceivedMessage) -> None:
+        """Stop renewing: settling begins, or the lease is lost."""
+        self._renewals.discard(message)
         self._watch.ended(message)
 
     def close(self) -> None:
-        """Renew no more; renewals that are under way end by themselves."""
+        """Stop renewing; renewals in flight end by themselves."""
         self._is_closed = True
         self._watch.end()
         if self._timer is not None:
@@ -59,11 +60,11 @@ class LeaseKeeper:
             self._timer = None
 
     def work(self) -> Mapping[Hashable, str]:
-        """The renewals under way, see `ClockUser`."""
+        """The renewals in flight, see `ClockUser`."""
         return {("renewal", message): f"renewal of {message!r}" for message in self._renewals.in_flight}
 
     def _arm(self) -> None:
-        """Set the timer for the next deadline, unless it fires by then; too early, it only sets itself again."""
+        """Set the timer for the next deadline, unless it fires by then; if it fires too early, it is set again."""
         deadline = self._renewals.next_deadline()
         if deadline is None or self._is_closed:
             return
@@ -79,7 +80,7 @@ class LeaseKeeper:
         # A loop may fire slightly early; the core must never see a time before the one it asked for.
         for message in self._renewals.due(max(self._armed_for, self._clock.time())):
             if message.is_settled:  # by its handler
-                self.release(message)
+                self.discard(message)
             else:
                 self._spawn(self._renew, message, name="renew lease")
         self._arm()
@@ -91,10 +92,10 @@ class LeaseKeeper:
             await self._change(message, self.invisible)
         except (LeaseLostError, UsageError) as error:
             # UsageError: the answer to an earlier change was lost, and a second one could copy the message.
-            self.release(message)
+            self.discard(message)
             if lease.is_open or isinstance(error, LeaseLostError):
-                logger.warning("cannot keep the lease of %r, it may be delivered again: %s", message, error)
-        except Exception as error:  # also an unexpected one: one bad answer must not cost the lease
+                logger.warning("cannot keep the lease of %r, it may be redelivered: %s", message, error)
+        except Exception as error:  # also an unexpected one: one malformed answer must not cost the lease
             if not isinstance(error, RocketMQError):
                 self._watch.crashed(error)
             self._watch.failed(error, message)

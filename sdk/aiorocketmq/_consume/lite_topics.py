@@ -1,4 +1,4 @@
-"""The lite topics of one consumer: which ones it wants, told to every server of their parent, again and again."""
+"""Lite topics of one consumer, synchronised periodically with every server of their parent topic."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ PERIOD = 30.0
 """Seconds between two full lists: servers forget one after some minutes (client-behaviour.md, 1.3 and 13)."""
 
 LiteFrom: TypeAlias = Offset | int | datetime
-"""The oldest message or what comes from now on, an offset, or the first message stored at or after an instant."""
+"""The oldest message, messages stored from now on, an offset, or the first message stored at or after a time."""
 
 _ACTIONS: Mapping[LiteChange, pb.LiteSubscriptionAction.ValueType] = MappingProxyType(
     {
@@ -37,14 +37,14 @@ _ACTIONS: Mapping[LiteChange, pb.LiteSubscriptionAction.ValueType] = MappingProx
 
 
 class LiteTopics:
-    """The wanted lite topics of one client; changes are made one after the other."""
+    """The lite topics of one client; changes are made one after the other."""
 
     def __init__(self, session: Session, parent: str, names: Iterable[str]) -> None:
         if isinstance(names, str):  # it would be one lite topic for each letter
             raise TypeError(f"lite_topics must be a list of lite topics; write [{names!r}]")
         self._session = session
         self._parent = parent
-        # A dict keeps the order of subscribing.
+        # A dict keeps the order of subscription.
         self._names = dict.fromkeys(names)
         for name in self._names:
             check_lite_topic(name)
@@ -57,7 +57,7 @@ class LiteTopics:
         return frozenset(self._names)
 
     async def begin(self) -> None:
-        """Tell the servers the first list, and keep telling; raises what one of them says against it."""
+        """Send the first list to the servers, and then periodically; raises the refusal of any of them."""
         self._check_quota(len(self._names))
         if self._names:
             await self._sync(LiteChange.ALL, tuple(self._names))
@@ -66,7 +66,7 @@ class LiteTopics:
         self._session.every(PERIOD, self._repeat, name="lite topics")
 
     async def add(self, names: Collection[str], start: LiteFrom | None) -> None:
-        """Want more; raises what a server says against it, and wants them not then."""
+        """Add lite topics; raises the server's refusal, and adds none of them then."""
         for name in names:
             check_lite_topic(name, longest=self._session.settings.lite_topic_limit)
         async with self._changing:
@@ -77,7 +77,7 @@ class LiteTopics:
                 self._names.update(dict.fromkeys(fresh))
 
     async def remove(self, names: Collection[str]) -> None:
-        """Want no more; raises UsageError for one that is not subscribed."""
+        """Remove lite topics; raises UsageError for one that is not subscribed."""
         async with self._changing:
             for name in names:
                 if name not in self._names:
@@ -86,12 +86,12 @@ class LiteTopics:
             for name in names:
                 self._names.pop(name, None)
 
-    def taken_away(self, name: str) -> None:
-        """Want no more what the server has given to another consumer."""
+    def revoked_by_server(self, name: str) -> None:
+        """Remove a lite topic that the server has assigned to another consumer."""
         if name in self._names:
             del self._names[name]
             self._tell(Phase.SINGLE, LiteChange.TAKEN, (name,))
-            logger.warning("the server took lite topic %r of %r away", name, self._parent)
+            logger.warning("the server revoked lite topic %r of %r", name, self._parent)
 
     async def _repeat(self) -> None:
         async with self._changing:
@@ -109,7 +109,7 @@ class LiteTopics:
             )
 
     async def _sync(self, change: LiteChange, names: Collection[str], start: LiteFrom | None = None) -> None:
-        """Tell all servers, and the observers how it went."""
+        """Send a change to all servers, and emit its outcome."""
         session = self._session
         self._version += 1
         request = pb.SyncLiteSubscriptionRequest(
@@ -121,7 +121,7 @@ class LiteTopics:
         )
         if start is not None:
             _fill_start(request.offset_option, start)
-        operation = session.next_operation() if session.telling.is_watched else None
+        operation = session.next_operation() if session.emitter.is_watched else None
         reached: list[Endpoint] = []
         self._tell(Phase.INVOKE, change, names, operation)
         try:
@@ -136,9 +136,9 @@ class LiteTopics:
         self._tell(Phase.OK, change, names, operation)
 
     async def _call_all(self, request: pb.SyncLiteSubscriptionRequest, reached: list[Endpoint]) -> None:
-        """Make the request of every server of the parent, as each keeps lists of its own (client-behaviour.md, 13).
+        """Send the request to every server of the parent, as each keeps lists of its own (client-behaviour.md, 13).
 
-        Those that have carried it out are put into `reached`."""
+        Servers that have executed it are added to `reached`."""
         session = self._session
         for endpoint in (await session.route(self._parent)).endpoints:
             await session.call(endpoint, SYNC_LITE, request, topic=self._parent, group=session.group)
@@ -152,10 +152,10 @@ class LiteTopics:
         operation: str | None = None,
         error: RocketMQError | None = None,
     ) -> None:
-        if self._session.telling.is_watched:
-            self._session.telling.event(
+        if self._session.emitter.is_watched:
+            self._session.emitter.event(
                 LiteSyncEvent(
-                    client=self._session.telling.client,
+                    client=self._session.emitter.client,
                     phase=phase,
                     operation=operation,
                     error=error,
@@ -172,7 +172,7 @@ def _fill_start(option: pb.OffsetOption, start: LiteFrom) -> None:
     elif isinstance(start, datetime):
         if start.tzinfo is None:
             raise ValueError("start must be a datetime with a time zone")
-        # From before 1970 is from the beginning; servers give some negative numbers meanings of their own.
+        # A time before 1970 means the beginning; servers give some negative numbers meanings of their own.
         option.timestamp = max(microseconds_of(start) // 1000, 0)
     elif start < 0:
         raise ValueError(f"start must be an offset from 0, not {start!r}")

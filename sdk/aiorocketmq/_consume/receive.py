@@ -1,4 +1,4 @@
-"""One poll: asks a broker for messages, and gives each a lease that this client owns."""
+"""One poll: receives from a broker, and gives each message a lease that this client owns."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from aiorocketmq._core.route import RouteQueue
 from aiorocketmq._core.settings import FilterText
 from aiorocketmq._session import conversion
 from aiorocketmq._session.calls import RECEIVE
-from aiorocketmq._session.emitting import Answer
-from aiorocketmq._session.persistence import SHORT_POLL
+from aiorocketmq._session.events import Answer
 from aiorocketmq._session.session import Session
+from aiorocketmq._session.tolerance import SHORT_POLL
 from aiorocketmq.errors import (
     MalformedAnswerError,
     PermissionDeniedError,
@@ -32,12 +32,11 @@ from aiorocketmq.wire import messages as pb
 logger = logging.getLogger(__name__)
 
 MARGIN = 3.0
-"""Seconds that the deadline leaves beyond the poll, so that an answer with messages is not lost (live-lessons.md,
-4)."""
+"""Seconds of the deadline beyond the poll, so that an answer with messages is not lost (live-lessons.md, 4)."""
 _LAST_BODIES = 1.0
-"""Seconds that bodies which are being decompressed have when their poll is cancelled."""
+"""Seconds that bodies in decompression have when their poll is cancelled."""
 _AUTO_LEASE = 60.0
-"""The lease that servers give where they are asked to renew it themselves."""
+"""The lease that servers grant if they renew it themselves."""
 
 
 async def receive(
@@ -53,14 +52,13 @@ async def receive(
     settler: Settler | None = None,
     answer: list[ReceivedMessage] | None = None,
 ) -> list[ReceivedMessage]:
-    """Ask `source` for up to `max_messages`, waiting up to `poll` seconds for the first; empty when none came.
+    """Receive up to `max_messages` from `source`, waiting up to `poll` seconds for the first; empty if none arrived.
 
-    Each message is leased for `invisible` seconds and settled through `settler`. Raises what the server or the network
-    says. A server that has lost our settings fails in odd ways, so they are sent again and the poll is repeated once
-    (client-behaviour.md, 2.1). Cancelled or timed out, it may have taken messages, which come again after their lease.
-    Messages are put into `answer` as they arrive, where a caller wants to know them even if it cancels this; it then
-    waits a second at most for bodies that are being decompressed.
-    """
+    Each message is leased for `invisible` seconds and settled through `settler`. Raises server and network errors. A
+    server that has lost our settings fails in odd ways, so they are sent again and the poll is repeated once
+    (client-behaviour.md, 2.1). Cancelled or timed out, it may have leased messages, which are redelivered after their
+    lease. Messages are added to `answer` as they arrive, for callers that need them even after a cancellation; it then
+    waits at most a second for bodies in decompression."""
     one = _Poll(
         session, source, wanted, max_messages, poll, invisible, auto_renew, attempt_id, settler, answer
     )
@@ -80,10 +78,11 @@ class _Poll:
     """One ReceiveMessage call and its events."""
 
     __slots__ = (
-        "_asked",
         "_attempt_id",
         "_auto_renew",
         "_collecting",
+        "_filter",
+        "_filter_text",
         "_invisible",
         "_lease_ends",
         "_max_messages",
@@ -94,7 +93,6 @@ class _Poll:
         "_settler",
         "_source",
         "_status",
-        "_wanted",
     )
 
     def __init__(
@@ -124,14 +122,14 @@ class _Poll:
         self._invisible = invisible
         self._auto_renew = auto_renew
         self._attempt_id = attempt_id
-        self._wanted = wanted
+        self._filter_text = wanted
         self._max_messages = max_messages
         self._settler = settler
         self._server_us: int | None = None
         self._status: pb.Status | None = None
-        self._asked: Tags | Sql | None = None
+        self._filter: Tags | Sql | None = None
         self._lease_ends = 0.0, 0
-        """When the leases of the answer end, by the loop's clock and in microseconds since 1970."""
+        """When the leases of the answer expire, by the loop's clock and in microseconds since 1970."""
         self._request = pb.ReceiveMessageRequest(
             group=session.resource(session.group or ""),
             message_queue=conversion.queue_to_wire(source.queue, session.namespace),
@@ -144,11 +142,15 @@ class _Poll:
         )
 
     def run(self) -> Coroutine[object, None, list[ReceivedMessage]]:
-        """Make the call, with its events where somebody watches."""
-        return self._watched() if self._session.telling.is_watched else self._messages()
+        """Make the call, and emit its events if there are observers."""
+        return self._watched() if self._session.emitter.is_watched else self._messages()
 
     async def _watched(self) -> list[ReceivedMessage]:
-        self._asked = Sql(self._wanted.expression) if self._wanted.is_sql else Tags(self._wanted.expression)
+        self._filter = (
+            Sql(self._filter_text.expression)
+            if self._filter_text.is_sql
+            else Tags(self._filter_text.expression)
+        )
         operation = self._session.next_operation()
         self._emit(operation, Phase.INVOKE)
         try:
@@ -162,14 +164,14 @@ class _Poll:
         answer = Answer(
             operation=operation,
             broker=self._source.queue.broker,
-            wanted=self._asked,
+            filter=self._filter,
             is_leased=self._settler is not None,
             invisible=self._invisible,
             auto_renew=self._auto_renew,
             attempt_id=self._attempt_id,
             server_us=self._server_us,
         )
-        self._session.telling.delivered(messages, answer)
+        self._session.emitter.delivered(messages, answer)
         self._emit(operation, Phase.OK, count=len(messages))
         return messages
 
@@ -187,7 +189,7 @@ class _Poll:
             if not messages:
                 raise
             # What has arrived is leased to us; the rest of the answer is redelivered.
-            logger.warning("a poll brought %d whole messages, and failed: %s", len(messages), error)
+            logger.warning("a poll returned %d messages before it failed: %s", len(messages), error)
             return messages
         if messages:
             return messages
@@ -240,9 +242,9 @@ class _Poll:
     ) -> None:
         topic = self._source.queue.topic
         route = self._session.routes.cached.get(topic)
-        self._session.telling.event(
+        self._session.emitter.event(
             ReceiveEvent(
-                client=self._session.telling.client,
+                client=self._session.emitter.client,
                 phase=phase,
                 operation=operation,
                 error=error,
@@ -252,7 +254,7 @@ class _Poll:
                 auto_renew=self._auto_renew,
                 attempt_id=self._attempt_id,
                 count=count,
-                filter=self._asked,
+                filter=self._filter,
                 readable=() if route is None else route.readable_queues,
             )
         )

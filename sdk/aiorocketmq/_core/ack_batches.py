@@ -1,4 +1,4 @@
-"""Which acks travel together: one call per destination at a time, the next takes all that gathered."""
+"""Batches of acks: one call per destination at a time; the next call sends all acks that arrived meanwhile."""
 
 from __future__ import annotations
 
@@ -11,11 +11,10 @@ EntryT = TypeVar("EntryT")
 
 
 class AckBatches(Generic[DestinationT, EntryT]):
-    """Gathers acks without a timer: alone an ack leaves at once, under load many share a call.
+    """Batches acks without a timer: a single ack is sent at once, under load many share a call.
 
-    A destination is an endpoint and a topic, since one AckMessage has one group and topic and must go to the
-    server that leased the messages (client-behaviour.md 10.9, 8.4).
-    """
+    A destination is an endpoint and a topic, since one AckMessage has one group and topic and must go to the server
+    that leased the messages (client-behaviour.md 10.9, 8.4)."""
 
     __slots__ = ("_max_entries", "_waiting")
 
@@ -24,7 +23,7 @@ class AckBatches(Generic[DestinationT, EntryT]):
         self._waiting: dict[DestinationT, deque[EntryT]] = {}
 
     def add(self, destination: DestinationT, entry: EntryT) -> bool:
-        """Queue an ack; True when no sender is at work for `destination`, so that the caller starts one."""
+        """Queue an ack; True if no sender runs for `destination`, so that the caller must start one."""
         waiting = self._waiting.get(destination)
         if waiting is None:
             self._waiting[destination] = deque((entry,))
@@ -33,7 +32,7 @@ class AckBatches(Generic[DestinationT, EntryT]):
         return False
 
     def next_batch(self, destination: DestinationT) -> list[EntryT]:
-        """Take the entries of the next call, oldest first; empty when there are none, and the sender ends."""
+        """Return the entries of the next call, oldest first; empty if there are none, and the sender ends."""
         waiting = self._waiting[destination]
         if not waiting:
             del self._waiting[destination]
@@ -41,5 +40,5 @@ class AckBatches(Generic[DestinationT, EntryT]):
         return [waiting.popleft() for _ in range(min(len(waiting), self._max_entries))]
 
     def put_back(self, destination: DestinationT, batch: Sequence[EntryT]) -> None:
-        """Make `batch`, the last one taken, the first again: nothing became of it."""
+        """Put `batch`, the last one taken, back to the front: its call has failed."""
         self._waiting[destination].extendleft(reversed(batch))

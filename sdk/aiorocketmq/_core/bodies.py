@@ -10,17 +10,17 @@ from typing import TypeAlias
 from aiorocketmq._core.settings import DEFAULT_MAX_BODY
 
 DEFAULT_MAX_UNPACKED = 8 * DEFAULT_MAX_BODY
-"""Bytes of a decompressed body, 8 times what servers store by default: more is an attack, not a message."""
+"""Bytes of a decompressed body, 8 times what servers store by default: a larger one is an attack, not a message."""
 AT_ONCE_PACKED = 8 * 1024
 AT_ONCE = 64 * 1024
 """Bytes of a compressed and of a decompressed body that may be handled on the event loop: less than a millisecond."""
 _MOST_OF_AN_ANSWER = 32 * DEFAULT_MAX_BODY
 _INPUT_STEP = 64 * 1024
-"""zlib copies the rest of its input at each member's end, so a body of many small members is fed in steps."""
+"""zlib copies its remaining input at the end of each member, so a body of many small members is fed in steps."""
 _OUTPUT_STEP = 1024 * 1024
 
 Unpacker: TypeAlias = Callable[[str, bytes, int], bytes]
-"""Undoes `lz4` or `zstd`, which other clients send: name, body, and the most that may come out. Raises ValueError."""
+"""Decompresses `lz4` or `zstd`, which other clients send: name, body, and the output limit. Raises ValueError."""
 
 _MAGIC = {b"\x04\x22\x4d\x18": "lz4", b"\x28\xb5\x2f\xfd": "zstd"}
 
@@ -33,31 +33,32 @@ def answer_limit(max_messages: int) -> int:
 
 
 def packed(body: bytes, level: int) -> bytes | None:
-    """`body` compressed, or None where that does not make it smaller.
+    """Return the compressed `body`, None if that is not smaller.
 
-    A zlib stream, although the wire calls it GZIP: that is what other clients send and read."""
+    A zlib stream, although the wire calls it GZIP: other clients send and read that."""
     smaller = zlib.compress(body, level)
     return smaller if len(smaller) < len(body) else None
 
 
 def no_unpacker(name: str, body: bytes, limit: int) -> bytes:
-    """The unpacker of those who have none."""
-    raise ValueError(f"it is packed with {name}, which cannot be undone here")
+    """The decompressor if the extra is not installed."""
+    raise ValueError(f"it is compressed with {name}, which cannot be decompressed here")
 
 
 def mismatch(body: bytes, digest: str, checksum: str) -> str | None:
-    """Why `body`, as it travelled, does not fit its checksum, or None.
+    """Return why `body`, as received, does not match its checksum, or None.
 
-    `digest` names the kind of `checksum` (CRC32, MD5, SHA1); unknown kinds are taken on trust."""
+    `digest` names the kind of `checksum` (CRC32, MD5, SHA1); unknown kinds are not checked."""
     return None if _matches(body, digest, checksum) else f"its {digest} digest is not {checksum}"
 
 
 def unpacked(
     body: bytes, limit: int = DEFAULT_MAX_UNPACKED, unpacker: Unpacker = no_unpacker
 ) -> tuple[bytes, str | None]:
-    """The decompressed `body` of at most `limit` bytes, and None; or `body` as it came, and why it is corrupted.
+    """Return the decompressed `body` of at most `limit` bytes, and None; or the original `body`, and why it is
+    corrupted.
 
-    Takes memory of at most about twice `limit`, whatever the body contains."""
+    Uses at most about twice `limit` of memory, whatever the body contains."""
     try:
         return _unpacked(body, limit, unpacker), None
     except (zlib.error, EOFError, ValueError) as error:
@@ -65,7 +66,7 @@ def unpacked(
 
 
 def unpacked_at_once(body: bytes, limit: int, unpacker: Unpacker = no_unpacker) -> bytes | None:
-    """The decompressed `body` if it is small; None if it is large or corrupted, which `unpacked` finds out."""
+    """Return the decompressed `body` if it is small; None if it is large or corrupted, which `unpacked` decides."""
     if len(body) > AT_ONCE_PACKED:
         return None
     try:
@@ -94,7 +95,7 @@ def _matches(body: bytes, digest: str, checksum: str) -> bool:
 
 
 def _inflated(body: bytes, limit: int) -> bytes:
-    """Undo gzip, of one or more members, or zlib: senders label both as GZIP."""
+    """Decompress gzip, of one or more members, or zlib: senders label both as GZIP."""
     if body[:2] == b"\x1f\x8b":
         window = 16 + zlib.MAX_WBITS
     elif body[:1] == b"\x78":
@@ -110,13 +111,13 @@ def _inflated(body: bytes, limit: int) -> bytes:
         while rest or is_full:
             if stream.eof:
                 if window == zlib.MAX_WBITS:
-                    raise ValueError("it goes on behind its end")
+                    raise ValueError("it continues behind its end")
                 stream = zlib.decompressobj(window)  # raises zlib.error if no other member begins here
             most = min(_OUTPUT_STEP, limit + 1 - size)
             piece = stream.decompress(rest, most)
             size += len(piece)
             if size > limit:
-                raise ValueError(f"it unpacks to more than {limit} bytes")
+                raise ValueError(f"it decompresses to more than {limit} bytes")
             pieces.append(piece)
             is_full = len(piece) == most and not stream.eof
             rest = stream.unused_data if stream.eof else stream.unconsumed_tail

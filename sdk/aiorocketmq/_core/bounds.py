@@ -1,8 +1,7 @@
-"""Bounds of the values that servers send: settings are adjusted to them, anything else beyond them is refused.
+"""Bounds of the values that servers send: settings are adjusted to them, other values beyond them are refused.
 
 Settings may be adjusted because a client works with any of them. Routes and assignments are refused as a whole: the
-queue of a message group depends on how many queues a route has, so that part of a route is another route.
-"""
+queue of a message group depends on the number of queues of a route, so a part of a route is another route."""
 
 from __future__ import annotations
 
@@ -22,11 +21,11 @@ MAX_INT32 = 2**31 - 1
 # Settings
 
 MAX_RECEIVE_BATCH = 1024
-"""Messages of one receive call: a batch has to be handled within one lease. Brokers serve up to 32."""
+"""Messages of one receive call: a batch has to be handled within one lease. Brokers return up to 32."""
 MIN_LONG_POLLING = 1.0
-"""Seconds: shorter polls are a busy loop. Proxies make 5 s of what is shorter."""
+"""Seconds: shorter polls are a busy loop. Proxies extend shorter ones to 5 s."""
 MAX_LONG_POLLING = 120.0
-"""Seconds: a longer poll notices a broken connection too late. Proxies serve up to 20 s."""
+"""Seconds: a longer poll detects a broken connection too late. Proxies accept up to 20 s."""
 MAX_BACKOFF_STEPS = 1000
 """Steps of a back-off table, of which the last one repeats. Apache's default table has 16."""
 MAX_BACKOFF = 43_200.0
@@ -37,11 +36,11 @@ MIN_MULTIPLIER, MAX_MULTIPLIER = 1.0, 100.0
 # Routes and assignments
 
 MAX_QUEUES = 16_384
-"""Queues of one topic: each send looks through them when servers are isolated."""
+"""Queues of one topic: each send scans them if servers are isolated."""
 MAX_ADDRESSES = 128
-"""Addresses of one server: a connection tries one after the other."""
+"""Addresses of one server: a connection tries them one after the other."""
 MAX_ROUTE_ADDRESSES = 65_536
-"""Addresses of all queues of one answer, of which every queue repeats those of its server."""
+"""Addresses of all queues of one answer; every queue repeats those of its server."""
 MAX_SERVERS = 1024
 """Different servers of one topic: each gets a connection, a settings stream and heartbeats."""
 MAX_BROKER_NAME = 255
@@ -52,24 +51,24 @@ ALL_QUEUES = -1
 # Texts
 
 MAX_TEXT = 1000
-"""Characters of a server's text that are kept: errors are logged, recorded and held by tasks."""
+"""Characters of a server's text that are kept: errors are logged, recorded and referenced by tasks."""
 
 
 @dataclass(frozen=True, slots=True)
 class Adjustment:
-    """A value of a server's settings that was not taken as it came."""
+    """A value of a server's settings that was adjusted."""
 
     field: str
-    """The contract's name of it."""
+    """Its name in the contract."""
     text: str
-    """What it was, what is allowed, and what became of it."""
+    """The value, what is allowed, and what is used instead."""
 
 
 def bounded_answer(answer: Answer) -> tuple[Answer, tuple[Adjustment, ...]]:
-    """Return `answer` within the bounds, and what had to be adjusted.
+    """Return `answer` within the bounds, and the adjustments.
 
-    A number that means nothing (0, negative, not a number) is ignored, so that what was in force stays; of attempts it
-    means the default of servers. 0 is how the wire spells "unset", and no adjustment. One out of range becomes the
+    A number without meaning (0, negative, not a number) is ignored, so that the previous value stays; for attempts it
+    means the servers' default. 0 is how the wire spells "unset", and no adjustment. A value out of range becomes the
     nearest one in range."""
     changes: list[Adjustment] = []
     bounded = replace(
@@ -151,7 +150,7 @@ def check_sizes(addresses: Sequence[int]) -> None:
 
 
 def check_queue(broker: str, queue_id: int) -> None:
-    """Raise ValueError for a queue with a number or a broker name that none can have."""
+    """Raise ValueError for a queue with an invalid number or broker name."""
     if queue_id < ALL_QUEUES:
         raise ValueError(f"it has a queue {queue_id}, which must be {ALL_QUEUES} or more")
     if len(broker) > MAX_BROKER_NAME or not broker.isprintable():
@@ -163,16 +162,16 @@ def check_queue(broker: str, queue_id: int) -> None:
 def check_servers(count: int) -> None:
     """Raise ValueError for a route or assignment that names too many servers."""
     if count > MAX_SERVERS:
-        raise ValueError(f"it names {count} servers, at most {MAX_SERVERS} are allowed")
+        raise ValueError(f"it has {count} servers, at most {MAX_SERVERS} are allowed")
 
 
 def clipped(text: str) -> str:
-    """Return the beginning of a server's text, with an ellipsis if that is not all."""
+    """Return the beginning of a server's text, with an ellipsis if it is cut."""
     return text if len(text) <= MAX_TEXT else f"{text[:MAX_TEXT]}…"
 
 
 def one_line(text: str) -> str:
     """Return a server's text clipped to one line: spaces for white space, escapes for control characters."""
     line = plain(" ".join(clipped(text).split()))
-    # Code points that stand for nothing are no control characters, but print as anything.
+    # Unassigned code points are no control characters, but have no defined glyph.
     return "".join(char if char.isprintable() else escaped(char) for char in line)

@@ -1,4 +1,4 @@
-"""Reads the names out of a certificate, for a client that was told to trust it at first sight."""
+"""Reads the names in a certificate, for clients that trust a server's certificate on first use."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ _SEQUENCE, _OCTETS, _BOOLEAN = 0x30, 0x04, 0x01
 
 
 def name_in(certificate: bytes) -> str | None:
-    """A name that the DER `certificate` is made out to: an alternative one, or the subject's common name.
+    """Return a name of the DER `certificate`: an alternative name, or the subject's common name.
 
-    The standard library decodes certificates only after it has verified them, which is just what is not wanted. A
-    certificate that is no such thing gives None."""
+    The standard library decodes certificates only after verification, which is not wanted here. Returns None for
+    malformed data."""
     try:
         names = [*_alternative_names(certificate)]
         return names[0] if names else _common_name(certificate)
@@ -24,7 +24,7 @@ def name_in(certificate: bytes) -> str | None:
 
 
 def _common_name(certificate: bytes) -> str | None:
-    # The issuer comes before the subject, so that the last one is the subject's.
+    # The issuer comes before the subject, so the last common name is the subject's.
     place = certificate.rfind(_COMMON_NAME)
     if place < 0:
         return None
@@ -50,7 +50,7 @@ def _alternative_names(certificate: bytes) -> Iterator[str]:
 
 
 def _element(data: bytes, place: int) -> tuple[int, bytes, int]:
-    """The DER element at `place`: its kind, its content, and where the next one begins."""
+    """Return the DER element at `place`: its tag, its content, and the position of the next one."""
     kind, length, start = data[place], data[place + 1], place + 2
     if length & 0x80:
         count = length & 0x7F

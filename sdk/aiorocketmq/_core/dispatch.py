@@ -1,4 +1,4 @@
-"""Which received message may be handled next: any of them, or one at a time per lane in order."""
+"""Order in which received messages are handled: any of them, or one at a time for each order key."""
 
 from __future__ import annotations
 
@@ -11,29 +11,29 @@ ItemT = TypeVar("ItemT")
 
 
 class Dispatch(Protocol[ItemT]):
-    """Holds what waits for a handler. A lane is what has an order: in ordered groups, a message group."""
+    """Queue of messages that wait for a handler. Messages with the same order key, a message group in ordered groups,
+    are handled in order."""
 
-    def add(self, lane: Hashable, item: ItemT) -> None:
-        """Queue `item` behind all others of its lane."""
+    def add(self, order_key: Hashable, item: ItemT) -> None:
+        """Append `item` to those of its order key."""
 
     def take(self) -> tuple[Hashable, ItemT] | None:
-        """Remove and return an item that may start now, oldest lane first; None when none may."""
+        """Remove and return an item that may start now, oldest order key first; None if there is none."""
 
-    def finish(self, lane: Hashable) -> None:
-        """Say that the item taken from `lane` is settled, so that the next one may start."""
+    def finish(self, order_key: Hashable) -> None:
+        """Report that the item taken for `order_key` is settled, so that the next one may start."""
 
-    def abandon(self, lane: Hashable) -> list[ItemT]:
-        """Say that the item taken from `lane` ended unsettled; returns those behind it."""
+    def abandon(self, order_key: Hashable) -> list[ItemT]:
+        """Report that the item taken for `order_key` was not settled; returns those behind it."""
 
     def drain(self) -> list[ItemT]:
-        """Remove and return what could start now, and what waits behind it, in order within each lane.
+        """Remove and return items that could start now, and those behind them, in order within each order key.
 
-        What waits behind an item that runs stays: nobody else may have it before that one is settled.
-        """
+        Items behind a running one stay: no other consumer may get them before that one is settled."""
 
     @property
     def startable(self) -> int:
-        """Calls of take() that would succeed now without any finish() between."""
+        """How many calls of take() would succeed now without a finish() in between."""
 
     @property
     def waiting(self) -> int:
@@ -41,28 +41,28 @@ class Dispatch(Protocol[ItemT]):
 
 
 class ConcurrentDispatch(Generic[ItemT]):
-    """Hands out items in order of arrival, any number side by side (normal groups)."""
+    """Returns items in order of arrival, any number concurrently (normal groups)."""
 
     __slots__ = ("_queue",)
 
     def __init__(self) -> None:
         self._queue: deque[tuple[Hashable, ItemT]] | None = None
-        """Made when something comes: an empty one takes 760 bytes, in every idle consumer."""
+        """Created with the first item: an empty deque takes 760 bytes, in every idle consumer."""
 
-    def add(self, lane: Hashable, item: ItemT) -> None:
-        """Queue `item`; its lane does not matter."""
+    def add(self, order_key: Hashable, item: ItemT) -> None:
+        """Queue `item`; the order key is ignored."""
         if self._queue is None:
             self._queue = deque()
-        self._queue.append((lane, item))
+        self._queue.append((order_key, item))
 
     def take(self) -> tuple[Hashable, ItemT] | None:
-        """Remove and return the oldest item, None when there is none."""
+        """Remove and return the oldest item, None if there is none."""
         return self._queue.popleft() if self._queue else None
 
-    def finish(self, lane: Hashable) -> None:
-        """Nothing waits for anything here."""
+    def finish(self, order_key: Hashable) -> None:
+        """Do nothing: no item waits for another."""
 
-    def abandon(self, lane: Hashable) -> list[ItemT]:
+    def abandon(self, order_key: Hashable) -> list[ItemT]:
         """Return nothing: no item depends on another."""
         return []
 
@@ -74,7 +74,7 @@ class ConcurrentDispatch(Generic[ItemT]):
 
     @property
     def startable(self) -> int:
-        """All that wait may start."""
+        """All queued items may start."""
         return len(self._queue) if self._queue else 0
 
     @property
@@ -84,69 +84,69 @@ class ConcurrentDispatch(Generic[ItemT]):
 
 
 @dataclass(slots=True)
-class _Lane(Generic[ItemT]):
-    """The items of one lane behind the one that runs."""
+class _KeyQueue(Generic[ItemT]):
+    """The items of one order key behind the running one."""
 
     items: deque[ItemT] = field(default_factory=deque)
     busy: bool = False
 
 
 class FifoDispatch(Generic[ItemT]):
-    """Hands out one item per lane at a time, in order; lanes take turns (client-behaviour.md 10.6)."""
+    """Returns one item for each order key at a time, in order; order keys take turns (client-behaviour.md 10.6)."""
 
-    __slots__ = ("_lanes", "_ready", "_waiting")
+    __slots__ = ("_queues", "_ready", "_waiting")
 
     def __init__(self) -> None:
-        self._lanes: dict[Hashable, _Lane[ItemT]] = {}
+        self._queues: dict[Hashable, _KeyQueue[ItemT]] = {}
         self._ready: deque[Hashable] | None = None
-        """Made when something comes, see `ConcurrentDispatch`."""
+        """Created with the first item, see `ConcurrentDispatch`."""
         self._waiting = 0
 
-    def add(self, lane: Hashable, item: ItemT) -> None:
-        """Queue `item` behind all others of its lane."""
-        line = self._lanes.get(lane)
-        if line is None:
-            line = self._lanes[lane] = _Lane()
-        line.items.append(item)
+    def add(self, order_key: Hashable, item: ItemT) -> None:
+        """Append `item` to those of its order key."""
+        queue = self._queues.get(order_key)
+        if queue is None:
+            queue = self._queues[order_key] = _KeyQueue()
+        queue.items.append(item)
         self._waiting += 1
-        if not line.busy and len(line.items) == 1:
-            self._is_ready(lane)
+        if not queue.busy and len(queue.items) == 1:
+            self._is_ready(order_key)
 
     def take(self) -> tuple[Hashable, ItemT] | None:
-        """Remove and return the head of the lane that has waited longest; busy until finish or abandon."""
+        """Remove and return the first item of the key that has waited longest; busy until finish or abandon."""
         if not self._ready:
             return None
-        lane = self._ready.popleft()
-        line = self._lanes[lane]
-        line.busy = True
+        order_key = self._ready.popleft()
+        queue = self._queues[order_key]
+        queue.busy = True
         self._waiting -= 1
-        return lane, line.items.popleft()
+        return order_key, queue.items.popleft()
 
-    def finish(self, lane: Hashable) -> None:
-        """Let the lane's next item start; forget the lane when it is empty."""
-        line = self._lanes[lane]
-        line.busy = False
-        if line.items:
-            self._is_ready(lane)
+    def finish(self, order_key: Hashable) -> None:
+        """Let the next item of the order key start; remove the key if it has none."""
+        queue = self._queues[order_key]
+        queue.busy = False
+        if queue.items:
+            self._is_ready(order_key)
         else:
-            del self._lanes[lane]
+            del self._queues[order_key]
 
-    def abandon(self, lane: Hashable) -> list[ItemT]:
-        """Forget the lane: its head comes again from the server, and so must those behind it."""
-        items = list(self._lanes.pop(lane).items)
+    def abandon(self, order_key: Hashable) -> list[ItemT]:
+        """Remove the order key: its first item will be redelivered, and so must those behind it."""
+        items = list(self._queues.pop(order_key).items)
         self._waiting -= len(items)
         return items
 
     def drain(self) -> list[ItemT]:
-        """Remove and return the items of lanes that are not busy, lane by lane."""
-        items = [item for lane in self._ready or () for item in self._lanes.pop(lane).items]
+        """Remove and return the items of keys that are not busy, key by key."""
+        items = [item for order_key in self._ready or () for item in self._queues.pop(order_key).items]
         self._ready = None
         self._waiting -= len(items)
         return items
 
     @property
     def startable(self) -> int:
-        """Lanes that are neither empty nor busy."""
+        """Order keys with items and without a running one."""
         return len(self._ready) if self._ready else 0
 
     @property
@@ -154,7 +154,7 @@ class FifoDispatch(Generic[ItemT]):
         """Items not yet taken."""
         return self._waiting
 
-    def _is_ready(self, lane: Hashable) -> None:
+    def _is_ready(self, order_key: Hashable) -> None:
         if self._ready is None:
             self._ready = deque()
-        self._ready.append(lane)
+        self._ready.append(order_key)

@@ -1,4 +1,4 @@
-"""Endpoints as users write and servers send them: `host:port` lists, IPv6 in brackets."""
+"""Endpoints as text and in servers' answers: `host:port` lists, IPv6 in brackets."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from ipaddress import AddressValueError, IPv4Address, IPv6Address
 
 
 class Scheme(Enum):
-    """How the addresses are written; the values are the numbers on the wire."""
+    """Kind of the addresses; the values are the numbers on the wire."""
 
     IPV4 = 1
     IPV6 = 2
@@ -31,7 +31,7 @@ class Address:
 
 @dataclass(frozen=True, slots=True)
 class Endpoint:
-    """The addresses of one server, or of several that stand for one; the key of its connection."""
+    """The addresses of one server, or of several equivalent ones; the key of its connection."""
 
     scheme: Scheme
     addresses: tuple[Address, ...]
@@ -39,7 +39,7 @@ class Endpoint:
     _text: str = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
-        # Every call looks its connection up by endpoint and every receipt names it: both are made once.
+        # Every call looks its connection up by endpoint and every receipt has its text: both are computed once.
         object.__setattr__(self, "_hash", hash((self.scheme.value, self.addresses)))
         object.__setattr__(self, "_text", ";".join(map(str, self.addresses)))
 
@@ -57,10 +57,10 @@ _SCHEME = re.compile(r"([a-zA-Z][a-zA-Z0-9+.-]*)://")
 
 
 def parse_endpoint(text: str) -> Endpoint:
-    """The endpoint that `text` names: `host:port`, several separated by `;`, or `[v6]:port`.
+    """Parse an endpoint: `host:port`, several separated by `;`, or `[v6]:port`.
 
-    Raises ValueError with one sentence that shows the offending piece. Several addresses must be IP addresses
-    of one kind, because a name already stands for several (client-behaviour.md, 3.1)."""
+    Raises ValueError with one sentence that shows the malformed part. Several addresses must be IP addresses of one
+    kind, because a host name already stands for several (client-behaviour.md, 3.1)."""
     if not isinstance(text, str):
         raise TypeError(f"an endpoint is text like 'localhost:8081', not {type(text).__name__}")
     prefix = _SCHEME.match(text.strip())
@@ -78,19 +78,19 @@ def parse_endpoint(text: str) -> Endpoint:
 
 
 NAMESRV = "namesrv://"
-"""How an endpoint of the remoting protocol begins."""
+"""Prefix of an endpoint of the remoting protocol."""
 
 
 def parse_name_servers(text: str) -> Endpoint:
-    """The name servers that `namesrv://host:port;host:port` lists, as `parse_addresses` does."""
+    """Parse `namesrv://host:port;host:port` as `parse_addresses` does."""
     addresses = parse_addresses(text.strip().removeprefix(NAMESRV))
     return Endpoint(_scheme_of(addresses[0].host), addresses)
 
 
 def parse_addresses(text: str) -> tuple[Address, ...]:
-    """The servers of a `;`-separated list, of which there is at least one, host names included.
+    """Parse a `;`-separated list of at least one server; host names are allowed.
 
-    Raises ValueError with one sentence that shows the offending piece."""
+    Raises ValueError with one sentence that shows the malformed part."""
     addresses = tuple(parse_endpoint(piece).addresses[0] for piece in text.split(";") if piece.strip())
     if not addresses:
         raise ValueError(f"{text!r} names no server; write 'host:port', several separated by ';'")
@@ -103,7 +103,7 @@ def endpoint_of(addresses: tuple[Address, ...]) -> Endpoint:
 
     Raises ValueError as `parse_endpoint` does. Its kind follows from the hosts alone: one that does not fit them could
     not be connected to."""
-    # The text is for errors only, so that it names one address and not thousands.
+    # The text is for errors only: it names one address instead of thousands.
     schemes = [_checked_scheme(each.host, each.port, _shown(str(each))) for each in addresses]
     return _endpoint(tuple(zip(schemes, addresses, strict=True)), _shown(str(addresses[0])))
 
@@ -132,7 +132,7 @@ def _parse_address(piece: str, whole: str) -> tuple[Scheme, Address]:
 
 
 def _checked_scheme(host: str, port: int | str, whole: str) -> Scheme:
-    """Return the kind of `host`; ValueError if it or the port cannot be."""
+    """Return the kind of `host`; ValueError if host or port is invalid."""
     if not isinstance(port, int) or not 1 <= port <= 65535:
         raise ValueError(f"endpoint {whole!r} has the port {str(port)!r}; a port is a number from 1 to 65535")
     scheme = _scheme_of(host)

@@ -1,4 +1,4 @@
-"""Tells from heartbeats that a connection is dead though nobody closed it (client-behaviour.md, 8.2)."""
+"""Detects half-open connections by heartbeats without answers (client-behaviour.md, 8.2)."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from enum import Enum
 
 _TIMEOUTS_IN_A_ROW = 2
 _PAUSE = 30.0
-"""Seconds between two reconnections of one endpoint, at least."""
+"""Minimum seconds between two reconnections of one endpoint."""
 
 
 class Beat(Enum):
@@ -15,11 +15,11 @@ class Beat(Enum):
     ANSWERED = "answered"
     TIMED_OUT = "timed out"
     FAILED = "failed"
-    """The transport noticed by itself, and reconnects by itself."""
+    """The transport detected the failure, and reconnects by itself."""
 
 
 class HalfOpenWatch:
-    """Watches the heartbeats to one endpoint, those of all clients of a connection."""
+    """Tracks the heartbeats of all clients of a connection to one endpoint."""
 
     __slots__ = ("_last_timeout", "_reconnected_at", "_timeouts")
 
@@ -29,9 +29,9 @@ class HalfOpenWatch:
         self._reconnected_at = float("-inf")
 
     def should_reconnect(self, beat: Beat, now: float, *, begun: float) -> bool:
-        """Take in the end of a heartbeat begun at `begun`; whether the connection has to be made anew now.
+        """Record the end of a heartbeat begun at `begun`; return whether to reconnect now.
 
-        Heartbeats of several clients that were out at the same time show the same thing, and count once."""
+        Heartbeats of several clients that were in flight at the same time show the same failure, and count once."""
         if beat is not Beat.TIMED_OUT:
             self._timeouts = 0
             return False

@@ -12,7 +12,7 @@ Headers: TypeAlias = tuple[tuple[str, str], ...]
 
 _PROTOCOL = "v2"
 _LANGUAGE = "PYTHON"
-"""One of the names that servers know; others end the settings stream (live-broker-session.md, 1.2)."""
+"""One of the languages that servers know; others end the settings stream (live-broker-session.md, 1.2)."""
 
 
 def date_text(now: float) -> str:
@@ -32,8 +32,7 @@ def authorization(access_key: str, secret_key: str, date: str) -> str:
 
 
 class HeaderSource:
-    """Makes the headers of one client's calls; everything but the request id is kept for the second it is
-    valid."""
+    """Creates the headers of one client's calls; all but the request id are reused within a second."""
 
     def __init__(self, *, client_id: str, version: str, namespace: str, request_prefix: str) -> None:
         fixed = [
@@ -54,7 +53,7 @@ class HeaderSource:
         self._session_token: str | None = None
 
     def sign_with(self, access_key: str, secret_key: str, session_token: str | None) -> None:
-        """Sign from now on; replaces earlier credentials at once."""
+        """Sign all calls from now on; replaces earlier credentials."""
         self._access_key, self._secret_key, self._session_token = access_key, secret_key, session_token
         self._second = -1
 

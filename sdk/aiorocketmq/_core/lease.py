@@ -17,13 +17,16 @@ handle; only where a server refuses that as spent, as the published contract has
 from __future__ import annotations
 
 from enum import Enum
+from typing import Protocol, TypeVar
+
+MessageT_contra = TypeVar("MessageT_contra", contravariant=True)
 
 
 class LeaseState(Enum):
-    """What is known of a lease."""
+    """State of a lease."""
 
     HELD = "held"
-    """The newest handle is known to be good."""
+    """The newest handle is valid."""
     IN_DOUBT = "in doubt"
     """The reply to a change was lost: the handle may be spent, and a second change could copy the message."""
     ACK_SENT = "ack sent"
@@ -32,13 +35,13 @@ class LeaseState(Enum):
     """The answer to a forward was lost."""
     FORWARDED = "forwarded"
     """Moved to the dead letters with the first handle, while a newer one exists that is not acked yet: in a normal
-    group the message would come again for it (live-broker-consumption.md, 5a)."""
+    group the message would be redelivered for it (live-broker-consumption.md, 5a)."""
     SETTLED = "settled"
     """Acked."""
     RELEASED = "released"
-    """Given back, to come again."""
+    """Released, to be redelivered."""
     LOST = "lost"
-    """The server said that the lease is over."""
+    """The server reported that the lease has expired."""
 
 
 class Step(Enum):
@@ -56,13 +59,13 @@ class Outcome(Enum):
     REFUSED = "refused"
     """The server did nothing."""
     LOST = "lost"
-    """The server does not know the handle any more."""
+    """The server does not know the handle."""
     UNKNOWN = "unknown"
     """No answer: it may have taken effect."""
 
 
 class StepNotAllowedError(Exception):
-    """The step would break the chain; `lost` tells a lease that is over from a wrong use."""
+    """The step would break the chain; `lost` is true for an expired lease, false for wrong use."""
 
     def __init__(self, reason: str, *, lost: bool = False) -> None:
         super().__init__(reason)
@@ -116,11 +119,11 @@ class Lease:
     def is_open(self) -> bool:
         """Whether the message still has to be settled."""
         state = self.state
-        # The usual state is looked at first: hashes of enum members are slow.
+        # The usual state is checked first: hashes of enum members are slow.
         return state is LeaseState.HELD or state in _OPEN
 
     def begin(self, step: Step) -> str:
-        """Enter a step and return the handle to send; raise StepNotAllowedError where it would break the chain."""
+        """Begin a step and return the handle to send; raises StepNotAllowedError if it would break the chain."""
         if self.step is not None:
             raise StepNotAllowedError(f"a {self.step.value} of it is still in flight")
         if self.state is not LeaseState.HELD:  # which allows everything
@@ -131,10 +134,10 @@ class Lease:
         return self.first_handle if step is Step.FORWARD and not self.first_is_spent else self.handle
 
     def end(self, outcome: Outcome, *, handle: str = "", ends_at: float | None = None) -> None:
-        """Leave the step in flight; `handle` and `ends_at` are what a successful change brought."""
+        """End the step in flight; `handle` and `ends_at` are the results of a successful change."""
         step, self.step = self.step, None
         if outcome is Outcome.LOST and step is Step.FORWARD and self.changed and not self.first_is_spent:
-            # Apache's servers never refuse a first handle, so this one goes by the contract: the newest is meant.
+            # Apache's servers never refuse a first handle, so this one follows the contract and wants the newest.
             self.first_is_spent = True
         elif outcome is Outcome.LOST:
             self.state = LeaseState.LOST
@@ -147,8 +150,8 @@ class Lease:
         elif outcome is Outcome.UNKNOWN:
             self.state = LeaseState.FORWARD_SENT
 
-    def give_back(self) -> None:
-        """Mark the message as given back, after a change that ends the lease at once has succeeded."""
+    def release(self) -> None:
+        """Mark the message as released, after a change that ends the lease at once has succeeded."""
         self.state = LeaseState.RELEASED
 
     def _end_ack(self, outcome: Outcome) -> None:
@@ -167,3 +170,19 @@ class Lease:
         elif outcome is Outcome.UNKNOWN:
             self.changed = True
             self.state = LeaseState.IN_DOUBT
+
+
+class SettlerOf(Protocol[MessageT_contra]):
+    """Settles received messages; each consumer passes its own to the messages that it receives."""
+
+    async def ack_one(self, message: MessageT_contra) -> None:
+        """Acknowledge."""
+
+    async def change(self, message: MessageT_contra, seconds: float) -> None:
+        """Keep the message for `seconds` from now."""
+
+    async def release(self, message: MessageT_contra) -> None:
+        """Release the lease, so that the message is redelivered."""
+
+    async def abandon(self, message: MessageT_contra) -> None:
+        """Release the message after its handling failed; bounded, shielded, without an error of its own."""

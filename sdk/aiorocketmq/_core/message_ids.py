@@ -11,7 +11,7 @@ _ID_LENGTH = 34
 
 
 class MessageIds:
-    """Mints the ids of one process: unique as long as machine and process differ from others'."""
+    """Generates the ids of one process: unique as long as machine and process differ from others'."""
 
     def __init__(self, machine: bytes, process: int) -> None:
         if len(machine) != 6:
@@ -23,8 +23,7 @@ class MessageIds:
         self._stem = ""
 
     def next(self, now: float) -> str:
-        """A new id at `now`, in Unix time; `now` must not step back for ids to sort by time, they stay unique
-        anyway."""
+        """Return a new id at `now` (Unix time). If `now` steps back, ids stay unique but do not sort by time."""
         second = int(now)
         if second != self._second:
             self._second = second
@@ -36,15 +35,14 @@ class MessageIds:
 
 @dataclass(frozen=True, slots=True)
 class IdParts:
-    """What an id tells: the version, and everything after it."""
+    """The parts of an id: the version, and everything after it."""
 
     version: str
     suffix: str
 
 
 def split_id(message_id: str) -> IdParts:
-    """The parts of any id; ids of other lengths are those of older clients, version `00`, and never
-    refused."""
+    """Return the parts of an id; ids of other lengths are those of older clients, version `00`, and never refused."""
     if len(message_id) == _ID_LENGTH:
         return IdParts(message_id[:2], message_id[2:])
     return IdParts("00", message_id)

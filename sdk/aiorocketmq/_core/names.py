@@ -1,4 +1,4 @@
-"""Which names of topics and consumer groups are well-formed (client-behaviour.md, 1.1)."""
+"""Syntax of the names of topics, consumer groups and lite topics (client-behaviour.md, 1.1)."""
 
 import re
 
@@ -10,18 +10,17 @@ _LITE_TOPIC_LIMIT = 64
 
 
 def check_topic(topic: str) -> None:
-    """Raise ValueError unless `topic` can name a topic: letters, digits, `%`, `_`, `-`, at most 127."""
+    """Raise ValueError unless `topic` is a valid topic name: letters, digits, `%`, `_`, `-`, at most 127."""
     _check("topic", topic, _TOPIC_LIMIT)
 
 
 def check_group(group: str) -> None:
-    """Raise ValueError unless `group` can name a consumer group: letters, digits, `%`, `_`, `-`, at most
-    120."""
+    """Raise ValueError unless `group` is a valid consumer group name: letters, digits, `%`, `_`, `-`, at most 120."""
     _check("group", group, _GROUP_LIMIT)
 
 
 def check_lite_topic(name: str, *, longest: int = _LITE_TOPIC_LIMIT) -> None:
-    """Raise ValueError unless `name` can name a lite topic: letters, digits, `_`, `-`, at most 64 (R4.31)."""
+    """Raise ValueError unless `name` is a valid lite topic name: letters, digits, `_`, `-`, at most 64 (R4.31)."""
     if not isinstance(name, str):
         raise TypeError(f"lite topic must be text, not {type(name).__name__}")
     if not _LITE_TOPIC.fullmatch(name):

@@ -1,12 +1,12 @@
-"""Places in a queue that need no number."""
+"""Symbolic positions in a queue."""
 
 from enum import Enum
 
 
 class Offset(Enum):
-    """Places in a queue that need no number."""
+    """Symbolic positions in a queue."""
 
     BEGIN = "begin"
-    """The oldest message that the server still keeps."""
+    """The oldest message that the server still retains."""
     END = "end"
-    """Behind the newest message: only what comes from now on."""
+    """Behind the newest message: only messages that are stored from now on."""

@@ -1,4 +1,4 @@
-"""What follows from how a handler ended: acknowledge, give back, run again, or give up."""
+"""Outcomes of handlers: acknowledge, release, retry locally, or move to the dead-letter topic."""
 
 from __future__ import annotations
 
@@ -7,19 +7,18 @@ from dataclasses import dataclass
 from aiorocketmq._core.settings import Backoff
 
 MAX_RETRY_LATER = 43_200.0
-"""Longest wait a handler may choose, in seconds: the longest lease a server grants (R6.11)."""
+"""Longest delay a handler may choose, in seconds: the longest lease a server grants (R6.11)."""
 
 SHORTEST_SUSPENSION = 0.05
-"""Seconds that a lite topic waits at least (client-behaviour.md, 13)."""
+"""Minimum delay of a lite topic in seconds (client-behaviour.md, 13)."""
 
 
 class RetryLater(Exception):
-    """Raise in a handler to have the message again after `seconds` (0 to 43,200).
+    """Raise in a handler to get the message again after `seconds` (0 to 43,200).
 
-    Normal groups: the server hands it out again, to any consumer of the group, not before that time. Ordered
-    groups: this consumer runs the handler again itself and holds the message group meanwhile. Lite topics: the
-    server holds the lite topic for so long. The attempt counts.
-    """
+    Normal groups: the server redelivers it to any consumer of the group, not before that time. Ordered groups: this
+    consumer retries the handler itself, and the message group waits meanwhile. Lite topics: the server blocks the lite
+    topic for that time. The attempt counts. Raises ValueError out of range."""
 
     def __init__(self, seconds: float) -> None:
         if not 0 <= seconds <= MAX_RETRY_LATER:
@@ -29,10 +28,9 @@ class RetryLater(Exception):
 
 
 class DeadLetter(Exception):
-    """Raise in a push consumer's handler to give the message up at once, to the group's dead-letter topic.
+    """Raise in a push consumer's handler to move the message to the group's dead-letter topic at once.
 
-    `reason` is logged; the server does not store it.
-    """
+    `reason` is logged; the server does not store it."""
 
     def __init__(self, reason: str) -> None:
         super().__init__(reason)
@@ -41,67 +39,64 @@ class DeadLetter(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Acknowledge:
-    """Tell the server that the message is done."""
+    """Acknowledge the message."""
 
 
 ACKNOWLEDGE = Acknowledge()
 
 
 @dataclass(frozen=True, slots=True)
-class GiveBack:
-    """Let the server hand the message out again after `delay` seconds."""
+class Release:
+    """Make the message visible again after `delay` seconds."""
 
     delay: float
     suspend: bool = False
-    """Whether all that waits behind it in its lite topic has to wait as long."""
+    """Whether all messages behind it in its lite topic are delayed as well."""
 
 
 @dataclass(frozen=True, slots=True)
-class RunAgain:
-    """Keep the message and its message group, and run the handler again after `delay` seconds."""
+class RetryLocally:
+    """Keep the message and its message group, and call the handler again after `delay` seconds."""
 
     delay: float
 
 
 @dataclass(frozen=True, slots=True)
 class ForwardToDeadLetters:
-    """Have the server move the message to the group's dead-letter topic."""
+    """Move the message to the group's dead-letter topic."""
 
     reason: str
 
 
-Outcome = Acknowledge | GiveBack | RunAgain | ForwardToDeadLetters
+Outcome = Acknowledge | Release | RetryLocally | ForwardToDeadLetters
 
 
 def outcome_of(
     failure: BaseException | None, *, ordered: bool, attempt: int, backoff: Backoff, lite: bool = False
 ) -> Outcome:
-    """Decide by how delivery number `attempt` ended (None: well); client-behaviour.md 10.6, 10.8.
+    """Return what follows from the result of delivery number `attempt` (None: success); client-behaviour.md 10.6, 10.8.
 
-    A normal group's message beyond its last attempt is given back as well: the server itself moves it at the
-    next receive (R7.6). An ordered group's is forwarded by the client, as nobody else may receive it
-    meanwhile.
-    """
+    A normal group's message is released after its last attempt as well: the server itself moves it at the next receive
+    (R7.6). An ordered group's is forwarded by the client, since no other client may receive it meanwhile."""
     if failure is None:
         return ACKNOWLEDGE
     if isinstance(failure, DeadLetter):
         return ForwardToDeadLetters(failure.reason)
     if lite and isinstance(failure, RetryLater):
-        return GiveBack(max(failure.seconds, SHORTEST_SUSPENSION), suspend=True)
+        return Release(max(failure.seconds, SHORTEST_SUSPENSION), suspend=True)
     delay = failure.seconds if isinstance(failure, RetryLater) else backoff.delay(attempt)
     if not ordered:
-        return GiveBack(delay)
+        return Release(delay)
     if attempt >= backoff.max_attempts:
         return ForwardToDeadLetters(f"attempt {attempt} of {backoff.max_attempts} failed: {failure!r}")
-    return RunAgain(delay)
+    return RetryLocally(delay)
 
 
 def outcome_of_corrupted(reason: str, *, ordered: bool, attempt: int, backoff: Backoff) -> Outcome:
-    """Decide about a message whose body fails its digest or encoding: no handler sees it.
+    """Return what follows for a message whose body fails its checksum or encoding: no handler gets it.
 
-    Another delivery may be whole, so a normal group gives it back; an ordered group cannot wait for that
-    (client-behaviour.md 10.6).
-    """
+    Another delivery may be intact, so a normal group releases it; an ordered group cannot wait for that
+    (client-behaviour.md 10.6)."""
     if ordered:
         return ForwardToDeadLetters(reason)
-    return GiveBack(backoff.delay(attempt))
+    return Release(backoff.delay(attempt))

@@ -1,7 +1,6 @@
-"""Text of other programs, written so that no terminal, editor or build server obeys it.
+"""Escapes text of other programs, so that terminals, editors and build servers do not interpret it.
 
-The audit imports none of our packages and has the same rule in `aiorocketmq_audit.text`; a test compares them.
-"""
+The audit imports none of our packages and has the same rule in `aiorocketmq_audit.text`; a test compares them."""
 
 from __future__ import annotations
 
@@ -10,7 +9,7 @@ import re
 _UNSAFE = re.compile(
     # Control characters with line ends, what changes the direction of text, and lone surrogates.
     r"[\x00-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ufeff\ud800-\udfff]"
-    # What build servers take for a command of their own: `::error::` before a line's text, `##[error]` anywhere.
+    # Commands of build servers: `::error::` before a line's text, `##[error]` anywhere.
     r"|(?<!\S)::(?=\w)|##\["
 )
 

@@ -1,4 +1,4 @@
-"""Which members of a group are handed messages (pop) instead of owning queues, by the form of their client ids."""
+"""Which members of a group receive messages (pop) instead of owning queues, by the form of their client ids."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ ids are `ip@instance`, with `@unit` and `@STREAM` behind it in some clients."""
 
 
 def pop_members(client_ids: Iterable[str]) -> tuple[str, ...]:
-    """Those of gRPC clients; none that a classic client has."""
+    """Ids of gRPC clients; no classic client has such an id."""
     return tuple(each for each in client_ids if _GRPC.fullmatch(each))
 
 
 def unclear_members(client_ids: Iterable[str]) -> tuple[str, ...]:
-    """Those that no client of Apache's makes, of either protocol."""
+    """Ids that no client of Apache's has, of either protocol."""
     return tuple(each for each in client_ids if "@" not in each)

@@ -1,4 +1,4 @@
-"""Where a pull consumer reads each of its queues, what it may commit, and which pulls it may start."""
+"""Positions of a pull consumer in its queues, the offsets it may commit, and the pulls it may start."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ QueueT = TypeVar("QueueT", bound=Hashable)
 
 @dataclass(frozen=True, slots=True)
 class PullTicket(Generic[QueueT]):
-    """One pull that may start: where, and the epoch that its answer must still find."""
+    """A pull that may start: its offset, and the epoch that must still be current when the answer arrives."""
 
     queue: QueueT
     offset: int
@@ -20,32 +20,31 @@ class PullTicket(Generic[QueueT]):
 
 @dataclass(slots=True)
 class _Place:
-    """One queue's state. Offsets are those of the next message: position P means that P is not yet read."""
+    """One queue's state. Offsets are those of the next message: position P means that P is not read yet."""
 
     epoch: int
     position: int | None = None
-    """Next offset that the user gets; None until it is known."""
+    """Offset of the next message for the user; None until it is known."""
     fetched: int | None = None
-    """Next offset to pull: runs ahead of `position` by the batch that waits to be taken."""
+    """Offset of the next pull: ahead of `position` by the batch that waits to be taken."""
     done: int | None = None
-    """Next offset after what the user has finished with: what auto-commit may store."""
+    """Offset after the batches that the user has completed: what auto-commit may store."""
     committed: int | None = None
     pulling: bool = False
     waiting: bool = False
-    """A fetched batch has not been taken yet; the next pull starts after that."""
+    """Whether a fetched batch has not been taken yet; the next pull starts after that."""
     paused: bool = False
     unfinished: bool = False
-    """The user has not finished with the last batch."""
+    """Whether the user has not completed the last batch."""
     skipped_to: int | None = None
-    """Next offset after what came empty behind that batch, and is done with it."""
+    """Offset after the empty answers behind that batch, to be committed with it."""
 
 
 class PullPositions(Generic[QueueT]):
-    """Follows the queues of one pull consumer.
+    """State of the queues of one pull consumer.
 
-    A seek, a new assignment and a pause may come at any time, also while a pull is out: each seek raises the
-    queue's epoch, and an answer with an old epoch is dropped. At most one batch per queue waits for the user.
-    """
+    A seek, a new assignment and a pause may happen at any time, also while a pull is in flight: each seek increments
+    the queue's epoch, and an answer with an old epoch is dropped. At most one batch per queue waits for the user."""
 
     __slots__ = ("_epochs", "_places")
 
@@ -54,10 +53,10 @@ class PullPositions(Generic[QueueT]):
         self._epochs = 0
 
     def assign(self, queues: Iterable[QueueT]) -> tuple[list[QueueT], list[QueueT]]:
-        """Hold exactly `queues`; those held before keep their place. Returns (added, dropped)."""
-        wanted = dict.fromkeys(queues)
-        added = [queue for queue in wanted if queue not in self._places]
-        dropped = [queue for queue in self._places if queue not in wanted]
+        """Assign exactly `queues`; those assigned before keep their position. Returns (added, dropped)."""
+        new = dict.fromkeys(queues)
+        added = [queue for queue in new if queue not in self._places]
+        dropped = [queue for queue in self._places if queue not in new]
         for queue in dropped:
             del self._places[queue]
         for queue in added:
@@ -66,11 +65,11 @@ class PullPositions(Generic[QueueT]):
 
     @property
     def queues(self) -> Collection[QueueT]:
-        """What is assigned, in the order given."""
+        """The assigned queues, in the order of the assignment."""
         return self._places.keys()
 
     def seek(self, queue: QueueT, offset: int) -> None:
-        """Read `queue` from `offset`; what is on its way or waits is dropped. KeyError if not assigned."""
+        """Read `queue` from `offset`; a pull in flight and a waiting batch are dropped. KeyError if not assigned."""
         place = self._places[queue]
         place.epoch = self._next_epoch()
         place.position = place.fetched = place.done = offset
@@ -78,7 +77,7 @@ class PullPositions(Generic[QueueT]):
         place.skipped_to = None
 
     def start_at(self, queue: QueueT, offset: int, *, committed: int | None) -> bool:
-        """Give a fresh queue its first position; False when it was dropped or a seek has overtaken this."""
+        """Set the first position of a new queue; False if it was dropped or sought meanwhile."""
         place = self._places.get(queue)
         if place is None or place.position is not None:
             return False
@@ -87,11 +86,11 @@ class PullPositions(Generic[QueueT]):
         return True
 
     def position(self, queue: QueueT) -> int | None:
-        """Next offset that the user gets, None until known. Raises KeyError if not assigned."""
+        """Offset of the next message for the user, None until known. Raises KeyError if not assigned."""
         return self._places[queue].position
 
     def pause(self, queue: QueueT) -> None:
-        """Hand out nothing more of `queue`, start no pull, keep what is on its way; KeyError if unheld."""
+        """Deliver nothing more of `queue` and start no pull; what is in flight is kept. KeyError if not assigned."""
         self._places[queue].paused = True
 
     def resume(self, queue: QueueT) -> None:
@@ -99,15 +98,15 @@ class PullPositions(Generic[QueueT]):
         self._places[queue].paused = False
 
     def committed(self, queue: QueueT) -> int | None:
-        """What the server has stored, as far as is known here. Raises KeyError if not assigned."""
+        """The committed offset as far as this client knows. Raises KeyError if not assigned."""
         return self._places[queue].committed
 
     def is_paused(self, queue: QueueT) -> bool:
-        """Whether pause() holds. Raises KeyError if not assigned."""
+        """Whether the queue is paused. Raises KeyError if not assigned."""
         return self._places[queue].paused
 
     def ticket(self, queue: QueueT) -> PullTicket[QueueT] | None:
-        """Allow the next pull; None while one is out, a batch waits, or the queue is paused or dropped."""
+        """Return the next pull; None while one is in flight, a batch waits, or the queue is paused or dropped."""
         place = self._places.get(queue)
         if place is None or place.fetched is None or place.pulling or place.waiting or place.paused:
             return None
@@ -115,11 +114,10 @@ class PullPositions(Generic[QueueT]):
         return PullTicket(queue, place.fetched, place.epoch)
 
     def pulled(self, ticket: PullTicket[QueueT], *, next_offset: int, has_messages: bool) -> bool:
-        """Take a pull's answer in; False when a seek or a new assignment has made it worthless.
+        """Record a pull's answer; False if a seek or a new assignment has outdated it.
 
-        Without messages the position moves to `next_offset` at once: all up to there was filtered out, is
-        gone by retention, or never existed.
-        """
+        Without messages the position moves to `next_offset` at once: all up to there was filtered out, was deleted by
+        retention, or never existed."""
         place = self._current(ticket)
         if place is None:
             return False
@@ -136,7 +134,7 @@ class PullPositions(Generic[QueueT]):
         return True
 
     def failed(self, ticket: PullTicket[QueueT]) -> bool:
-        """Let the same pull be tried again; False when nobody wants it any more."""
+        """Let the same pull be repeated; False if it is outdated."""
         place = self._current(ticket)
         if place is None:
             return False
@@ -144,7 +142,7 @@ class PullPositions(Generic[QueueT]):
         return True
 
     def take(self, ticket: PullTicket[QueueT]) -> bool:
-        """Hand the fetched batch to the user; finish() says when its messages are done. False if outdated."""
+        """Deliver the fetched batch to the user, who completes it by finish(). False if outdated."""
         place = self._current(ticket)
         if place is None or not place.waiting or place.paused:
             return False
@@ -154,18 +152,18 @@ class PullPositions(Generic[QueueT]):
         return True
 
     def finish(self, ticket: PullTicket[QueueT], next_offset: int) -> None:
-        """Count a taken batch as done, up to `next_offset`; a batch from before a seek counts no more."""
+        """Mark a delivered batch as completed up to `next_offset`; a batch from before a seek is ignored."""
         place = self._current(ticket)
         if place is not None:
             place.done = next_offset if place.skipped_to is None else place.skipped_to
             place.unfinished, place.skipped_to = False, None
 
     def is_current(self, ticket: PullTicket[QueueT]) -> bool:
-        """Whether what `ticket` fetched is still wanted."""
+        """Whether the messages that `ticket` fetched are not outdated."""
         return self._current(ticket) is not None
 
     def due_commits(self) -> dict[QueueT, int]:
-        """Offsets that auto-commit would store now: done, and not yet committed."""
+        """Offsets that auto-commit would store now: completed, and not committed yet."""
         return {
             queue: place.done
             for queue, place in self._places.items()
@@ -173,7 +171,7 @@ class PullPositions(Generic[QueueT]):
         }
 
     def note_committed(self, queue: QueueT, offset: int) -> None:
-        """Remember what the server has stored: whoever commits a batch has finished with it."""
+        """Record a committed offset, which also completes the messages before it."""
         place = self._places.get(queue)
         if place is not None:
             place.committed = offset
@@ -190,9 +188,8 @@ class PullPositions(Generic[QueueT]):
 
 
 def lag(*, position: int | None, committed: int | None, minimum: int, maximum: int) -> int:
-    """Messages of a queue still to come: from the committed offset if there is one, else from the position.
+    """Number of messages still to come: from the committed offset if there is one, else from the position.
 
-    Retention may have passed the committed offset, so it never counts below `minimum` (live-lessons.md 21).
-    """
+    Retention may have passed the committed offset, so it never counts below `minimum` (live-lessons.md 21)."""
     reached = committed if committed is not None else position if position is not None else minimum
     return max(0, maximum - max(reached, minimum))

@@ -1,4 +1,4 @@
-"""When each leased message is renewed: before two thirds of its lease have passed, never after settling began."""
+"""When leases are renewed: before two thirds of a lease have passed, never after settling has begun."""
 
 from __future__ import annotations
 
@@ -10,23 +10,22 @@ from typing import Generic, TypeVar
 KeyT = TypeVar("KeyT", bound=Hashable)
 
 RENEW_AT = 0.5
-"""Part of a lease after which its renewal starts: it must be done before two thirds (live-lessons.md 1)."""
+"""Part of a lease after which its renewal starts: it must be completed before two thirds (live-lessons.md 1)."""
 
 RETRY_AFTER = 0.1
-"""Part of a lease between a failed renewal and the next try: four more tries fit before the lease ends."""
+"""Part of a lease between a failed renewal and the next attempt: four more attempts fit before the lease expires."""
 
 _OUT_OF_ORDER = 0.1
-"""Part of a lease by which `hold` may be late in its order: with RENEW_AT that is still before two thirds."""
+"""Part of a lease by which `add` may be late in its order: with RENEW_AT that is still before two thirds."""
 
 
 class Renewals(Generic[KeyT]):
-    """Plans the renewals of leases that all last `invisible` seconds.
+    """Schedules the renewals of leases that all last `invisible` seconds.
 
-    hold() starts a plan, due() takes out what must be renewed now, and the caller answers each with
-    renewed(), failed(), or release() when settling began. hold() and release() of a message that is settled before
-    its first renewal are O(1): with one length for all, the order of arrival is nearly that of deadlines. What was
-    renewed or has failed is in a heap; an entry of what was released meanwhile stays there until its time.
-    """
+    add() schedules the first renewal, due() returns what must be renewed now, and the caller answers each with
+    renewed(), failed(), or discard() when settling begins. add() and discard() of a message that is settled before its
+    first renewal are O(1): with equal lengths, the order of arrival is nearly that of deadlines. Leases that were
+    renewed or failed are in a heap; discarded entries stay in it until their time."""
 
     __slots__ = ("_fresh", "_heap", "_in_flight", "_invisible", "_latest", "_planned", "_serial")
 
@@ -49,11 +48,11 @@ class Renewals(Generic[KeyT]):
 
     @property
     def in_flight(self) -> Collection[KeyT]:
-        """What is being renewed now."""
+        """The messages whose leases are being renewed."""
         return self._in_flight.keys()
 
-    def hold(self, key: KeyT, *, ends_at: float) -> float:
-        """Plan for a lease that ends at `ends_at`; returns when its renewal is due."""
+    def add(self, key: KeyT, *, ends_at: float) -> float:
+        """Schedule a lease that ends at `ends_at`; returns when its renewal is due."""
         due = self._due_of(ends_at)
         if ends_at < self._latest - self._invisible * _OUT_OF_ORDER:
             self._plan(key, due, ends_at)
@@ -62,13 +61,14 @@ class Renewals(Generic[KeyT]):
             self._latest = max(self._latest, ends_at)
         return due
 
-    def release(self, key: KeyT) -> None:
-        """Forget a lease that is settled or lost: renewed after an ack it would come back (R6.8)."""
+    def discard(self, key: KeyT) -> None:
+        """Remove a lease that is settled or lost: a renewal after an ack would make the message visible again
+        (R6.8)."""
         if self._fresh.pop(key, None) is None and self._planned.pop(key, None) is None:
             self._in_flight.pop(key, None)
 
     def due(self, now: float) -> list[KeyT]:
-        """Take out every lease whose renewal starts by `now`, those that were renewed or failed before first."""
+        """Return every lease whose renewal is due at `now`, those that were renewed or failed before first."""
         keys: list[KeyT] = []
         while (top := self._next_planned()) is not None and top[0] <= now:
             _, _, key = heapq.heappop(self._heap)
@@ -84,12 +84,13 @@ class Renewals(Generic[KeyT]):
         return keys
 
     def renewed(self, key: KeyT, *, ends_at: float) -> None:
-        """Plan on for a lease that now ends at `ends_at`; without effect if it was released meanwhile."""
+        """Schedule the next renewal of a lease that now ends at `ends_at`; no effect if it was discarded meanwhile."""
         if self._in_flight.pop(key, None) is not None:
             self._plan(key, self._due_of(ends_at), ends_at)
 
     def failed(self, key: KeyT, *, now: float) -> bool:
-        """Plan another try; False when the lease is over or released, so that no further try makes sense."""
+        """Schedule another attempt; False if the lease has expired or was discarded, which makes further attempts
+        useless."""
         ends_at = self._in_flight.pop(key, None)
         next_try = now + self._invisible * RETRY_AFTER
         if ends_at is None or next_try >= ends_at:
@@ -98,7 +99,7 @@ class Renewals(Generic[KeyT]):
         return True
 
     def next_deadline(self) -> float | None:
-        """When due() will next return something; None when nothing is planned."""
+        """When due() will next return something; None if nothing is scheduled."""
         planned = self._next_planned()
         deadlines = [planned[0]] if planned is not None else []
         if self._fresh:
@@ -111,7 +112,7 @@ class Renewals(Generic[KeyT]):
         heapq.heappush(self._heap, (due, self._serial, key))
 
     def _next_planned(self) -> tuple[float, int, KeyT] | None:
-        """The first entry of the heap that still holds."""
+        """Return the first entry of the heap that is still valid."""
         while self._heap:
             _, serial, key = self._heap[0]
             planned = self._planned.get(key)

@@ -1,4 +1,4 @@
-"""How long to wait before another attempt, and whether there is one (client-behaviour.md, 9.3; its DEV marks)."""
+"""Delays before another attempt, and whether there is one (client-behaviour.md, 9.3; its DEV marks)."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ DECLARED_ATTEMPTS = 3
 
 
 def exponential(failures: int, *, initial: float, maximum: float, random: Random) -> float:
-    """Seconds to wait after `failures` in a row: doubles from `initial` to `maximum`, jitter takes off up to a quarter.
+    """Seconds to wait after consecutive `failures`: doubles from `initial` to `maximum`, minus up to 25 % jitter.
 
-    All waits of a client come from here. Without jitter, clients would return to a restarted server in step."""
+    All delays of a client come from here. Without jitter, clients would return to a restarted server in step."""
     # The exponent is bounded because an outage of hours would otherwise overflow a float.
     return min(initial * 2.0 ** min(max(failures - 1, 0), 64), maximum) * (1.0 - random.random() / 4.0)
 
@@ -29,19 +29,19 @@ def send_delay(
     server: Backoff,
     random: Random,
 ) -> float | None:
-    """Seconds to wait after attempt number `attempt` of a send has failed for the time being; None if it was the last.
+    """Seconds to wait after attempt number `attempt` of a send has failed temporarily; None if it was the last.
 
-    The one rule of whose back-off counts. A throttling server has the wait of its own settings for the next attempt
-    (client-behaviour.md, 9.3), up to a quarter longer; if they name none, it has the client's, and if the wait exceeds
-    the `remaining` seconds of the budget, the attempt was the last. If another broker can take the message, the second
-    attempt goes there at once. Every other wait is the client's exponential back-off, cut to the remaining budget, so
-    that the last attempt begins when the budget ends."""
+    Decides which back-off applies. A throttling server has the delay of its own settings for the next attempt
+    (client-behaviour.md, 9.3), up to 25 % longer; without one, it has the client's, and if the delay exceeds the
+    `remaining` seconds of the budget, the attempt was the last. If another broker can take the message, the second
+    attempt is made there at once. All other delays are the client's exponential back-off, cut to the remaining budget,
+    so that the last attempt begins when the budget ends."""
     if remaining <= 0.0:
         return None
     if throttled:
-        asked = server.delay(attempt + 1)
-        if asked > 0.0:
-            delay = asked * (1.0 + random.random() / 4.0)
+        server_delay = server.delay(attempt + 1)
+        if server_delay > 0.0:
+            delay = server_delay * (1.0 + random.random() / 4.0)
             return delay if delay < remaining else None
     elif can_switch and attempt == 1:
         return 0.0
@@ -49,25 +49,25 @@ def send_delay(
 
 
 def renewal_delay(failures: int, random: Random) -> float:
-    """Seconds before a broken stream is opened again, after `failures` in a row: from 1 s, doubling up to 2 s."""
+    """Seconds before a broken stream is reopened, after consecutive `failures`: from 1 s, doubling up to 2 s."""
     return exponential(failures, initial=1.0, maximum=2.0, random=random)
 
 
 def start_delay(failures: int, random: Random) -> float:
-    """Seconds before the start is tried again, after `failures` in a row: from 0.1 s, doubling up to 1 s."""
+    """Seconds before the start is retried, after consecutive `failures`: from 0.1 s, doubling up to 1 s."""
     return exponential(failures, initial=0.1, maximum=1.0, random=random)
 
 
 def jittered(seconds: float, random: Random, spread: float = 0.2) -> float:
-    """`seconds`, off by up to `spread` of it in either direction; for the periods of regular jobs."""
+    """`seconds` plus or minus up to `spread` of it; for the periods of periodic jobs."""
     return seconds * (1.0 - spread + 2.0 * spread * random.random())
 
 
 class Outage:
-    """Schedule of the attempts to reach one unavailable server, which all its callers share.
+    """Schedule of the attempts to reach one unavailable server, which all sends to it share.
 
     While no connection can be made, every call fails alike. So one attempt at a time is made for all: the load of an
-    outage, and the time to notice its end, do not depend on how many wait."""
+    outage, and the time to detect its end, do not depend on the number of waiting sends."""
 
     __slots__ = ("_initial", "_maximum", "_random", "attempts", "next_attempt", "since")
 
@@ -81,7 +81,7 @@ class Outage:
         self.attempted(now=now)
 
     def attempted(self, *, now: float) -> None:
-        """Count an attempt that begins `now`, and set the time of the next one, whatever becomes of this one."""
+        """Count an attempt that begins `now`, and set the time of the next one, whatever its outcome."""
         self.attempts += 1
         self.next_attempt = now + exponential(
             self.attempts, initial=self._initial, maximum=self._maximum, random=self._random

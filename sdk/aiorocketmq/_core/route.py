@@ -1,4 +1,4 @@
-"""Where a topic's queues are, and which of them a send goes to (client-behaviour.md, 9.2 and 9.4)."""
+"""Routes: where a topic's queues are, and which of them a send uses (client-behaviour.md, 9.2 and 9.4)."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from aiorocketmq._core.siphash import queue_index
 class MessageQueue(NamedTuple):
     """One queue of a topic: topic, name of its broker, and number.
 
-    A named tuple: members of a group sort and hash thousands of them whenever somebody joins."""
+    A named tuple: members of a group sort and hash thousands of them at every rebalance."""
 
     topic: str
     broker: str
@@ -24,7 +24,7 @@ class MessageQueue(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class RouteQueue:
-    """One queue of a route: what it is, who serves it, and what may be done with it."""
+    """One queue of a route: its name, the endpoint that serves it, and its permissions."""
 
     queue: MessageQueue
     endpoint: Endpoint
@@ -33,7 +33,7 @@ class RouteQueue:
     readable: bool = True
     writable: bool = True
     accepts: frozenset[str] = frozenset()
-    """Names of the message types that the topic takes; empty where the server does not say."""
+    """Names of the message types that the topic accepts; empty if the server does not declare them."""
 
 
 class Route:
@@ -59,7 +59,7 @@ class Route:
 
     @cached_property
     def readable(self) -> tuple[RouteQueue, ...]:
-        """The queues of masters that give messages."""
+        """The queues of masters that can be read."""
         return tuple(each for each in self.queues if each.readable and each.broker_id == 0)
 
     @cached_property
@@ -69,7 +69,7 @@ class Route:
 
     @cached_property
     def readable_brokers(self) -> tuple[RouteQueue, ...]:
-        """One readable queue of each broker, for polls that are the broker's to spread over its queues."""
+        """One readable queue of each broker, for polls whose broker chooses among its queues."""
         return tuple({(each.queue.broker, each.endpoint): each for each in reversed(self.readable)}.values())[
             ::-1
         ]
@@ -81,33 +81,31 @@ class Route:
 
     @cached_property
     def accepts(self) -> frozenset[str]:
-        """The message types that some writable queue takes; empty where the server does not say."""
+        """The message types that some writable queue accepts; empty if the server does not declare them."""
         return frozenset().union(*(each.accepts for each in self.writable))
 
 
 class QueueChoice:
-    """Chooses the queue of each send: in turn, past isolated servers, one broker after the other on
-    retries."""
+    """Chooses the queue of each send: in turn, skipping isolated servers, one broker after the other on retries."""
 
     def __init__(self, random: Random) -> None:
         self._random = random
-        self._turns: dict[str, int] = {}
+        self._group_locks: dict[str, int] = {}
 
     def turn(self, topic: str) -> int:
-        """The number of the next send to `topic`: from a random start, one up each time, across route
-        updates."""
-        turn = self._turns.get(topic)
+        """The number of the next send to `topic`: from a random start, increasing by one, across route updates."""
+        turn = self._group_locks.get(topic)
         if turn is None:
             turn = self._random.randrange(1 << 16)
-        self._turns[topic] = turn + 1
+        self._group_locks[topic] = turn + 1
         return turn
 
     def candidates(
         self, route: Route, turn: int, attempts: int, isolated: Collection[Endpoint]
     ) -> tuple[RouteQueue, ...]:
-        """Up to `attempts` queues of different brokers, beginning at `turn`; empty where none is writable.
+        """Up to `attempts` queues of different brokers, beginning at `turn`; empty if none is writable.
 
-        Isolated servers are left out unless all are isolated."""
+        Isolated servers are skipped unless all are isolated."""
         writable = route.writable
         if not writable:
             return ()
@@ -122,8 +120,7 @@ class QueueChoice:
         return tuple(chosen.values())[:attempts]
 
     def first(self, route: Route, isolated: Collection[Endpoint]) -> tuple[RouteQueue, int] | None:
-        """The queue of a first try and its turn, or None where no queue is writable; the short way of
-        `candidates`."""
+        """The queue of a first attempt and its turn, or None if no queue is writable; a fast path of `candidates`."""
         turn = self.turn(route.topic)
         writable = route.writable
         if not writable:
@@ -135,6 +132,6 @@ class QueueChoice:
 
     @staticmethod
     def of_message_group(route: Route, message_group: str) -> RouteQueue | None:
-        """The one queue of a message group, for all tries; None where no queue is writable."""
+        """The queue of a message group, for all attempts; None if no queue is writable."""
         writable = route.writable
         return writable[queue_index(message_group, len(writable))] if writable else None

@@ -1,4 +1,4 @@
-"""What a client declares to servers, what they answer, and how the two make the settings in force."""
+"""Client settings, server settings, and the settings in force that follow from both."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import TypeVar
 
 Value = TypeVar("Value")
 
-# Values in force until a server says otherwise (client-behaviour.md, 1.2 and 6.3).
+# Values in force until a server declares others (client-behaviour.md, 1.2 and 6.3).
 DEFAULT_MAX_BODY = 4 * 1024 * 1024
 DEFAULT_RECEIVE_BATCH = 32
 DEFAULT_LONG_POLLING = 20.0
@@ -21,11 +21,11 @@ LITE_SIMPLE = "LITE_SIMPLE_CONSUMER"
 
 @dataclass(frozen=True, slots=True)
 class Backoff:
-    """How long to wait before another attempt: a table, or a formula, and how many attempts there are."""
+    """Delays before further attempts: a table or a formula, and the number of attempts."""
 
     max_attempts: int
     steps: tuple[float, ...] = ()
-    """Seconds after attempt 1, 2, ...; the last one repeats. Empty: the formula counts."""
+    """Seconds after attempt 1, 2, ...; the last one repeats. Empty: the formula applies."""
     initial: float = 0.0
     maximum: float = 0.0
     multiplier: float = 1.0
@@ -43,7 +43,7 @@ class Backoff:
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """One settings answer of a server; None is what it did not say."""
+    """The settings in one answer of a server; None for those that it lacks."""
 
     backoff: Backoff | None = None
     max_body: int | None = None
@@ -58,13 +58,13 @@ class Answer:
 
 @dataclass(frozen=True, slots=True)
 class ServerSettings:
-    """The settings in force: defaults, overlaid by each answer."""
+    """The settings in force: defaults, updated by each answer."""
 
     backoff: Backoff = field(default_factory=lambda: Backoff(max_attempts=DEFAULT_CONSUMER_ATTEMPTS))
     max_body: int = DEFAULT_MAX_BODY
     validate_message_type: bool = True
     ordered: bool = False
-    """Whether the group is an ordered one."""
+    """Whether the group is ordered."""
     receive_batch: int = DEFAULT_RECEIVE_BATCH
     long_polling: float = DEFAULT_LONG_POLLING
     lite_quota: int = 0
@@ -72,10 +72,9 @@ class ServerSettings:
     metrics_endpoint: str | None = None
 
     def merged(self, answer: Answer, *, own_attempts: int | None = None) -> ServerSettings:
-        """These settings with what `answer` says; a producer keeps its `own_attempts` (client-behaviour.md,
-        6.2).
+        """Return these settings updated by `answer`; a producer keeps its `own_attempts` (client-behaviour.md, 6.2).
 
-        Zeros are taken as "not said": a maximal body of 0 bytes would forbid every message."""
+        Zeros are taken as "unset": a maximal body of 0 bytes would forbid every message."""
         backoff = answer.backoff or self.backoff
         if own_attempts is not None:
             backoff = replace(backoff, max_attempts=own_attempts)
@@ -98,7 +97,7 @@ def _said(answer: Value | None, before: Value) -> Value:
 
 @dataclass(frozen=True, slots=True)
 class FilterText:
-    """A filter as it travels: its expression, and whether that is SQL."""
+    """A filter on the wire: its expression, and whether that is SQL."""
 
     expression: str = "*"
     is_sql: bool = False
@@ -106,26 +105,26 @@ class FilterText:
 
 @dataclass(frozen=True, slots=True)
 class Declaration:
-    """What a client tells every server before anything else."""
+    """The settings that a client sends to every server before any other call."""
 
     client_type: str
     """The contract's name: PRODUCER, PUSH_CONSUMER, SIMPLE_CONSUMER, PULL_CONSUMER, LITE_PUSH_CONSUMER …"""
     topics: tuple[str, ...] = ()
-    """What a producer sends to."""
+    """The topics that a producer sends to."""
     group: str | None = None
     subscriptions: Mapping[str, FilterText] = field(default_factory=dict)
     request_timeout: float = 3.0
     long_polling: float | None = None
     attempts: int = 3
-    """How often a producer tries one send."""
+    """How many attempts a producer makes for one send."""
     client_properties: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def is_producer(self) -> bool:
-        """Whether it publishes, as opposed to subscribes."""
+        """Whether it is a producer."""
         return self.client_type == "PRODUCER"
 
     @property
     def all_topics(self) -> tuple[str, ...]:
-        """Every topic whose routes the client needs."""
+        """Every topic that the client needs a route of."""
         return self.topics if self.is_producer else tuple(self.subscriptions)

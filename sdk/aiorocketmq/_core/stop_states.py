@@ -6,30 +6,31 @@ from enum import Enum, auto
 
 
 class ConsumerState(Enum):
-    """Where a push consumer is."""
+    """State of a push consumer."""
 
     STARTING = auto()
-    """Settings and the first assignment are awaited."""
+    """Waits for settings and the first assignment."""
     RUNNING = auto()
     """Receives, handles, settles."""
     DRAINING = auto()
-    """Receives no more, starts no handler; those that run have their grace; what waited is given back."""
+    """Stops receiving and starting handlers; running handlers may finish within the shutdown timeout; waiting messages
+    are released."""
     RELEASING = auto()
-    """No handler runs; what is still in hand is given back, acks on their way are awaited."""
+    """No handler runs; messages in flight are released, acks in flight are awaited."""
     CLOSED = auto()
-    """The server has been told; nothing of the consumer is left."""
+    """The servers are notified; nothing of the consumer is left."""
 
 
 class ConsumerEvent(Enum):
-    """What moves a push consumer."""
+    """Events that move a push consumer."""
 
     STARTED = auto()
     STOP = auto()
-    """Asked by the user, by leaving the block, or by cancellation."""
+    """Requested by the user, by leaving the block, or by cancellation."""
     DRAINED = auto()
-    """The last handler has ended by itself, or its grace is over and it was cancelled."""
+    """The last handler has returned, or the shutdown timeout has expired and it was cancelled."""
     RELEASED = auto()
-    """Every settling call has ended, or its deadline has passed."""
+    """Every settling call has completed, or its deadline has expired."""
 
 
 TRANSITIONS: dict[tuple[ConsumerState, ConsumerEvent], ConsumerState] = {
@@ -45,7 +46,7 @@ TRANSITIONS: dict[tuple[ConsumerState, ConsumerEvent], ConsumerState] = {
 
 
 class ConsumerLife:
-    """Follows one consumer from start to end; an event that does not fit its state is a fault of ours."""
+    """The life of one consumer from start to end; an event that does not fit its state is a bug."""
 
     __slots__ = ("state",)
 
@@ -53,7 +54,7 @@ class ConsumerLife:
         self.state = ConsumerState.STARTING
 
     def apply(self, event: ConsumerEvent) -> bool:
-        """Move by `event`; True when the state changed. RuntimeError where the table has no such move."""
+        """Apply `event`; True if the state changed. RuntimeError if the table has no such transition."""
         after = TRANSITIONS.get((self.state, event))
         if after is None:
             raise RuntimeError(f"{event.name} cannot happen to a consumer that is {self.state.name}")
@@ -73,5 +74,5 @@ class ConsumerLife:
 
     @property
     def is_stopping(self) -> bool:
-        """The stop has begun or is over."""
+        """Whether the consumer stops or has stopped."""
         return self.state not in (ConsumerState.STARTING, ConsumerState.RUNNING)

@@ -18,7 +18,7 @@ def parse_tags(expression: str) -> frozenset[str]:
 
 
 def matches_tags(tags: frozenset[str], tag: str | None) -> bool:
-    """Whether a message with `tag`, or without one (None), is among `tags`, as returned by `parse_tags`.
+    """Whether a message with `tag`, or without one (None), matches `tags`, as returned by `parse_tags`.
 
-    Brokers compare 32-bit hashes of tags only, so a consumer of their answers must filter again."""
+    Brokers compare 32-bit hashes of tags only, so consumers must filter their answers again."""
     return not tags or tag in tags

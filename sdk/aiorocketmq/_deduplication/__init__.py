@@ -1,1 +1,1 @@
-"""The stores that remember which messages were handled."""
+"""Stores of the keys of handled messages."""

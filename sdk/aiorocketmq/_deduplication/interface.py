@@ -1,4 +1,4 @@
-"""What a store of handled messages has to do."""
+"""Interface of a store of handled messages."""
 
 from __future__ import annotations
 
@@ -7,18 +7,18 @@ from typing import Protocol
 
 
 class Claim(Enum):
-    """The answer to who asks for the right to handle a message."""
+    """Result of a claim."""
 
     GRANTED = "granted"
-    """Handle it; nobody else may until the claim ends."""
+    """The claim is granted: handle the message; others may not until the claim ends."""
     HELD = "held"
-    """Somebody else is at it right now."""
+    """Another owner has the claim."""
     DONE = "done"
     """It was handled before."""
 
 
 class DeduplicationStore(Protocol):
-    """Remembers, each for a time, which messages are claimed and which were handled.
+    """Store that remembers, each for a time, which messages are claimed and which were handled.
 
     Every call is one atomic step among all processes that share the store. `key` names a message, `owner` is unique for
     each claim, `seconds` is above 0. A call of an owner who has lost its claim to another has no effect; a store may

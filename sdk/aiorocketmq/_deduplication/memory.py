@@ -10,10 +10,10 @@ from aiorocketmq._deduplication.interface import Claim
 
 
 class MemoryStore:
-    """Remembers handled messages in this process, at most `max_entries`, the oldest forgotten first.
+    """Store in the memory of this process, of at most `max_entries` keys; the oldest is dropped first.
 
-    Nothing is left of it after a restart and other processes do not see it: good for tests, and where one process alone
-    consumes and a repetition after a restart does no harm. `clock` gives seconds and replaces the machine's."""
+    Nothing survives a restart and other processes do not share it: for tests, and if a single process consumes and a
+    repetition after a restart is harmless. `clock` returns seconds and replaces the machine's."""
 
     def __init__(self, *, max_entries: int = 100_000, clock: Callable[[], float] = time.monotonic) -> None:
         if max_entries < 1:

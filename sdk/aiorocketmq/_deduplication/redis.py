@@ -31,7 +31,7 @@ return redis.call('DEL', KEYS[1])
 
 
 class RedisStore:
-    """Remembers handled messages on a Redis server (5 or newer; extra `redis`), for all consumers of a group anywhere.
+    """Store on a Redis server (5 or newer; extra `redis`), for all consumers of a group on any machine.
 
     `server` is a URL, `redis://localhost:6379/0`, whose connections are closed on leaving `async with`, or a
     `redis.asyncio.Redis` of yours, which stays open. Keys begin with `prefix`. A key lives on one server: a failover to

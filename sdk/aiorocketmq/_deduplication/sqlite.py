@@ -28,11 +28,11 @@ INSERT INTO handled VALUES (:key, :owner, :until) ON CONFLICT (key) DO UPDATE
 SET owner = excluded.owner, until = excluded.until WHERE handled.until <= :now OR handled.owner = :owner
 """
 _SWEEP_EVERY = 1000
-"""Claims between two removals of what is over."""
+"""Claims between two removals of expired entries."""
 
 
 class SqliteStore:
-    """Remembers handled messages in the file `path`, for all processes of this machine and over restarts.
+    """Store in the file `path`, for all processes of this machine and across restarts.
 
     Open it with `async with`. Each step is a transaction on a worker thread, so the event loop never waits for the
     disk. The file must not be on a network share. `clock` gives Unix seconds and replaces the machine's."""
@@ -82,7 +82,7 @@ class SqliteStore:
         # Autocommit: every step is one statement, or begins its transaction itself.
         database = sqlite3.connect(self._path, isolation_level=None, check_same_thread=False, timeout=10.0)
         database.execute("PRAGMA journal_mode = WAL")
-        # What a loss of power may take back is handled once more; a crash of the process takes nothing.
+        # What a loss of power may undo is handled once more; a crash of the process undoes nothing.
         database.execute("PRAGMA synchronous = NORMAL")
         database.executescript(_SCHEMA)
         return database
@@ -97,7 +97,7 @@ class SqliteStore:
         if database.execute(_CLAIM, values).rowcount == 1:
             return Claim.GRANTED
         row = database.execute("SELECT owner FROM handled WHERE key = ?", (key,)).fetchone()
-        # Where it has gone between the two statements, its holder had it until now.
+        # If it was removed between the two statements, its owner had it until now.
         return Claim.DONE if row is not None and row[0] is None else Claim.HELD
 
     async def _change(self, statement: str, seconds: float, key: str, owner: str) -> None:

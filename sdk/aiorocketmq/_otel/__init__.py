@@ -1,1 +1,1 @@
-"""What the OpenTelemetry hook is made of: spans, metrics, and the messages in hand that a gauge counts."""
+"""Parts of the OpenTelemetry hook: spans, metrics, and the messages in flight that a gauge counts."""

@@ -11,14 +11,14 @@ from opentelemetry.sdk.metrics import MeterProvider as SdkMeterProvider
 from opentelemetry.sdk.metrics.export import InMemoryMetricReader
 from opentelemetry.sdk.resources import Resource
 
-from aiorocketmq._otel.in_hand import InHand
+from aiorocketmq._otel.in_flight import InFlight
 
 if TYPE_CHECKING:
-    from aiorocketmq._otel.in_hand import Place
+    from aiorocketmq._otel.in_flight import Place
 
 SCOPE = "org.apache.rocketmq.message"
 
-# Milliseconds. None of them has a unit, because exporters would put it into the official name.
+# Milliseconds. None of them has a unit, because exporters would add it to the official name.
 SEND_COST_BUCKETS = (1.0, 5.0, 10.0, 20.0, 50.0, 200.0, 500.0)
 LATENCY_BUCKETS = SEND_COST_BUCKETS
 AWAIT_BUCKETS = (1.0, 5.0, 20.0, 100.0, 1000.0, 5000.0, 10000.0)
@@ -28,9 +28,9 @@ PROCESS_BUCKETS = (1.0, 5.0, 10.0, 100.0, 1000.0, 10000.0, 60000.0)
 class Instruments:
     """The instruments on one meter provider; `client_id` narrows the gauges to one client."""
 
-    def __init__(self, provider: MeterProvider, in_hand: InHand, *, client_id: str | None = None) -> None:
+    def __init__(self, provider: MeterProvider, in_flight: InFlight, *, client_id: str | None = None) -> None:
         meter = provider.get_meter(SCOPE)
-        self._in_hand = in_hand
+        self._in_flight = in_flight
         self._client_id = client_id
         self.send_cost = meter.create_histogram(
             "rocketmq_send_cost_time",
@@ -64,27 +64,27 @@ class Instruments:
         )
 
     def _cached_messages(self, options: CallbackOptions) -> Iterable[Observation]:
-        for place, messages, _ in self._in_hand.cached(self._client_id):
+        for place, messages, _ in self._in_flight.cached(self._client_id):
             yield Observation(messages, labels(place))
 
     def _cached_bytes(self, options: CallbackOptions) -> Iterable[Observation]:
-        for place, _, size in self._in_hand.cached(self._client_id):
+        for place, _, size in self._in_flight.cached(self._client_id):
             yield Observation(size, labels(place))
 
 
 class ServerMetrics:
-    """The metrics of one client, gathered for its server."""
+    """The metrics of one client, collected for its server."""
 
-    def __init__(self, client_id: str, in_hand: InHand) -> None:
+    def __init__(self, client_id: str, in_flight: InFlight) -> None:
         self._reader = InMemoryMetricReader()
-        # Servers expect no attributes of a resource, and nothing is left to do at the end of the process.
+        # Servers expect no resource attributes, and nothing has to be done at the end of the process.
         self._provider = SdkMeterProvider(
             metric_readers=(self._reader,), resource=Resource.get_empty(), shutdown_on_exit=False
         )
-        self.instruments = Instruments(self._provider, in_hand, client_id=client_id)
+        self.instruments = Instruments(self._provider, in_flight, client_id=client_id)
 
     def encoded(self) -> bytes | None:
-        """All of them, cumulative, as an OTLP request; None while there is nothing to tell."""
+        """Return all metrics, cumulative, as an OTLP request; None if there are none."""
         data = self._reader.get_metrics_data()
         return None if data is None else encode_metrics(data).SerializeToString()
 

@@ -23,7 +23,7 @@ from opentelemetry.trace import (
 from opentelemetry.util.types import AttributeValue
 
 from aiorocketmq._core.outcomes import RetryLater
-from aiorocketmq._otel.in_hand import InHand
+from aiorocketmq._otel.in_flight import InFlight
 from aiorocketmq.errors import RocketMQError
 from aiorocketmq.hooks import (
     AckEvent,
@@ -43,11 +43,11 @@ Attributes = dict[str, AttributeValue]
 
 
 class Spans:
-    """Makes the spans of any number of clients."""
+    """Creates the spans of any number of clients."""
 
-    def __init__(self, tracer: Tracer, in_hand: InHand, *, links_only: bool) -> None:
+    def __init__(self, tracer: Tracer, in_flight: InFlight, *, links_only: bool) -> None:
         self._tracer = tracer
-        self._in_hand = in_hand
+        self._in_flight = in_flight
         self._links_only = links_only
         self._sending: dict[int, Span] = {}
         self._settling: dict[tuple[str, str], Span] = {}
@@ -79,7 +79,7 @@ class Spans:
             return receipt
 
     def tried(self, event: SendEvent) -> None:
-        """Note on its span who sends a message, and each try after the first."""
+        """Record on its span which client sends a message, and each attempt after the first."""
         span = self._sending.get(id(event.message))
         if span is None or not span.is_recording():
             return
@@ -93,7 +93,7 @@ class Spans:
     # Receiving
 
     def polled(self, event: ReceiveEvent | DeliverEvent) -> None:
-        """Make a span of each poll that brought messages, linked to where they were sent."""
+        """Create a span of each poll that returned messages, linked to the sends."""
         key = (event.client.client_id, event.operation or "")
         if isinstance(event, DeliverEvent):
             if key in self._polls:
@@ -108,7 +108,7 @@ class Spans:
         topic = event.queue.topic
         span = self._tracer.start_span(
             f"receive {topic}",
-            # The polls of a push consumer belong to nobody's trace, whoever happens to have started it.
+            # The polls of a push consumer belong to no trace, also if the task that started it has one.
             context=Context() if event.client.role is Role.PUSH else None,
             kind=SpanKind.CLIENT,
             start_time=began or None,
@@ -125,10 +125,10 @@ class Spans:
 
     @contextmanager
     def processing(self, message: ReceivedMessage, context: Context | None = None) -> Iterator[Span]:
-        """A span around the work on one message; `context` replaces the current one where the message has none."""
+        """Return a span around the work on one message; `context` replaces the current one if the message has none."""
         sent_in = _sent_in(message)
         attributes = _of_received(message)
-        arrival = self._in_hand.of(message)
+        arrival = self._in_flight.of(message)
         if arrival is not None:
             attributes["messaging.client.id"] = arrival.client.client_id
         with self._tracer.start_as_current_span(
@@ -148,7 +148,7 @@ class Spans:
                 raise
 
     def settled(self, event: SettleEvent) -> None:
-        """Make a span of each ack, change and forward, below that of the work on the message."""
+        """Create a span of each ack, change and forward, below that of the work on the message."""
         key = (event.client.client_id, event.operation or "")
         if event.phase is not Phase.INVOKE:
             span = self._settling.pop(key, None)
@@ -184,7 +184,7 @@ def _settling_name(event: SettleEvent) -> str:
 
 
 def _extracted(message: ReceivedMessage, context: Context | None = None) -> Context:
-    """The context that the sender has put into the message's properties, or into its trace context."""
+    """The context in the message's properties or in its trace context."""
     carrier: dict[str, str] = dict(message.properties)
     if message.trace_context and "traceparent" not in carrier:
         carrier["traceparent"] = message.trace_context
@@ -192,13 +192,13 @@ def _extracted(message: ReceivedMessage, context: Context | None = None) -> Cont
 
 
 def _sent_in(message: ReceivedMessage) -> SpanContext | None:
-    # An empty context, lest a message without one be taken for sent by whoever receives it.
-    found = trace.get_current_span(_extracted(message, Context())).get_span_context()
-    return found if found.is_valid else None
+    # An empty context; otherwise the receiver's own would be taken for that of the sender.
+    context = trace.get_current_span(_extracted(message, Context())).get_span_context()
+    return context if context.is_valid else None
 
 
 def _failed(span: Span, error: BaseException | None) -> None:
-    """Tell of an error; that a handler wants a message later is none."""
+    """Record an error on a span; a handler's RetryLater is none."""
     if not span.is_recording() or isinstance(error, RetryLater):
         return
     kind = "unknown" if error is None else type(error).__qualname__

@@ -1,1 +1,1 @@
-"""What a producer is made of."""
+"""The producer: requests with retries, batches, outages and transactions, on either wire."""

@@ -1,4 +1,4 @@
-"""Sends over gRPC: requests, receipts, and a server's questions about transactions."""
+"""Sends over gRPC: requests, receipts, and checks of transactions by servers."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from aiorocketmq.message import SendReceipt
 from aiorocketmq.wire import messages as pb
 
 ACCEPTED = frozenset({int(pb.Code.OK), 0})
-"""Codes of an entry that is stored; some servers leave it out (R4.12)."""
+"""Codes of an entry that is stored; some servers omit it (R4.12)."""
 
 
 class GrpcSendCalls:
@@ -35,31 +35,31 @@ class GrpcSendCalls:
 
     @property
     def routes(self) -> Mapping[str, Route]:
-        """The routes that are known, by topic."""
+        """The cached routes by topic."""
         return self._session.routes.cached
 
     @property
     def settings(self) -> ServerSettings:
-        """What servers want of a producer."""
+        """The current settings."""
         return self._session.settings
 
     def is_unknown(self, topic: str) -> bool:
-        """Whether a server has said lately that `topic` does not exist."""
+        """Whether a server has recently reported that `topic` does not exist."""
         return topic in self._session.routes.unknown
 
     async def route(self, topic: str) -> Route:
-        """Where the queues of `topic` are."""
+        """Return the route of `topic`."""
         return await self._session.route(topic)
 
     async def declare(self, topic: str) -> None:
-        """Tell the servers of a topic that was not declared, because they look producers up by topic."""
+        """Send settings with a topic that was not declared, because servers look producers up by topic."""
         declaration = self._session.declaration
         if topic not in declaration.topics:
             self._session.declaration = replace(declaration, topics=(*declaration.topics, topic))
             await self._session.write_settings()
 
     async def store(self, outgoing: Outgoing, chosen: RouteQueue, attempts: int) -> SendReceipt:
-        """Ask once to store a message in `chosen`."""
+        """Request once to store a message in `chosen`."""
         session, half, topic = self._session, outgoing.half, outgoing.message.topic
         request = pb.SendMessageRequest()
         self._fill(request.messages.add(), outgoing, chosen, session.environment.wall())
@@ -93,8 +93,8 @@ class GrpcSendCalls:
     async def store_batch(
         self, batch: Sequence[Outgoing], chosen: RouteQueue, attempts: int
     ) -> Sequence[SendReceipt | RocketMQError]:
-        """Ask once to store many messages; most servers give one receipt for all (R4.15): its offset is that of the
-        first message, and its id is none of theirs."""
+        """Request once to store many messages; most servers return one receipt for all (R4.15): its offset is that of
+        the first message, and its id is none of theirs."""
         session, topic, count = self._session, batch[0].message.topic, len(batch)
         request = pb.SendMessageRequest()
         now = session.environment.wall()
@@ -131,7 +131,7 @@ class GrpcSendCalls:
         return outcomes
 
     async def recall(self, receipt: SendReceipt) -> None:
-        """Ask to take a delayed message back."""
+        """Request to recall a delayed message."""
         session = self._session
         request = pb.RecallMessageRequest(
             topic=session.resource(receipt.topic), recall_handle=receipt.recall_handle or ""
@@ -139,11 +139,11 @@ class GrpcSendCalls:
         await session.call(session.access, RECALL, request, topic=receipt.topic)
 
     async def on_command(self, endpoint: Endpoint, command: pb.TelemetryCommand) -> None:
-        """A server asks about a transaction, of this producer or of one that is gone."""
-        asked = command.recover_orphaned_transaction_command
-        message = await lone_message(self._session, asked.message, endpoint)
-        end = partial(self._end, endpoint, message.topic, message.message_id, asked.transaction_id)
-        await self.on_check(str(endpoint), message, asked.transaction_id, end)
+        """A server checks a transaction, of this producer or of one that has died."""
+        check = command.recover_orphaned_transaction_command
+        message = await lone_message(self._session, check.message, endpoint)
+        end = partial(self._end, endpoint, message.topic, message.message_id, check.transaction_id)
+        await self.on_check(str(endpoint), message, check.transaction_id, end)
 
     async def _end(
         self,

@@ -1,4 +1,4 @@
-"""What a producer asks of servers, whichever wire carries it."""
+"""Interface between a producer and its wire."""
 
 from __future__ import annotations
 
@@ -14,28 +14,28 @@ from aiorocketmq.errors import RocketMQError, ServerError
 from aiorocketmq.message import Message, MessageType, ReceivedMessage, SendReceipt
 
 EndCall: TypeAlias = Callable[[Resolution, bool], Awaitable[None]]
-"""Ends one transaction at the server that remembers it; the flag says whether that has asked."""
+"""Ends one transaction at the server that stored it; the flag is true for the answer to a check."""
 CheckHandler: TypeAlias = Callable[[str, ReceivedMessage, str, EndCall], Awaitable[None]]
-"""Answers a server, named by its address, that asks about the transaction of a half message with this id."""
+"""Resolves a server's check: the server's address, the half message, its transaction id, and the call that ends it."""
 
 
 class Half:
-    """What a half message needs beyond its message, and what ends its transaction."""
+    """What a half message needs in addition to its message, and the call that ends its transaction."""
 
     __slots__ = ("check_after", "end", "message_id")
 
     def __init__(self, message_id: str, check_after: float | None) -> None:
         self.message_id = message_id
         self.check_after = check_after
-        """Seconds after which the server may ask; None leaves it to the server."""
+        """Seconds until the server's first check; None for the server's default."""
         self.end: EndCall | None = None
-        """Set when it is stored: only who stored it remembers the transaction (R9.4)."""
+        """Set when it is stored: only the server that stored it knows the transaction (R9.4)."""
 
 
 class Outgoing:
-    """One message as it travels."""
+    """A message to send, with its id and type."""
 
-    # No dataclass: one is made for every message, and a frozen one costs three times as much.
+    # No dataclass: one is created for every message, and a frozen one costs three times as much.
     __slots__ = ("due_us", "half", "kind", "message", "message_id", "packed")
 
     def __init__(
@@ -52,54 +52,53 @@ class Outgoing:
         self.message_id = message_id
         self.kind = kind
         self.packed = packed
-        """Its body, if it travels compressed."""
+        """Its compressed body, None if it is sent uncompressed."""
         self.half = half
         self.due_us = due_us
-        """When it is due, in microseconds since 1970, if it is a delayed one."""
+        """Delivery time in microseconds since 1970; None unless it is delayed."""
 
 
 class SendCalls(Protocol):
-    """One producer's requests, and what it knows of its topics."""
+    """The requests of one producer, and its routes."""
 
     isolated: set[Endpoint]
     """Servers that sends avoid, because a request failed there and none has been answered since."""
     packs_batches: bool
     """Whether the messages of a batch may be compressed."""
     on_check: CheckHandler
-    """Called when a server asks about a transaction."""
+    """Called when a server checks a transaction."""
 
     @property
     def client(self) -> Client:
-        """The client whose requests these are."""
+        """The client that makes the requests."""
 
     @property
     def routes(self) -> Mapping[str, Route]:
-        """The routes that are known, by topic."""
+        """The cached routes by topic."""
 
     @property
     def settings(self) -> ServerSettings:
-        """What servers want of a producer."""
+        """The current settings."""
 
     def is_unknown(self, topic: str) -> bool:
-        """Whether a server has said lately that `topic` does not exist."""
+        """Whether a server has recently reported that `topic` does not exist."""
 
     async def route(self, topic: str) -> Route:
-        """Where the queues of `topic` are."""
+        """Return the route of `topic`."""
 
     async def declare(self, topic: str) -> None:
-        """Tell the servers of `topic`, whose route is known, that this producer sends to it."""
+        """Register this producer with the servers of `topic`, which has a cached route."""
 
     async def store(self, outgoing: Outgoing, chosen: RouteQueue, attempts: int) -> SendReceipt:
-        """Ask once to store a message in `chosen`, the `attempts`-th time in all; sets the end of its `half`."""
+        """Request to store a message in `chosen`, as attempt number `attempts`; sets the end of its `half`."""
 
     async def store_batch(
         self, batch: Sequence[Outgoing], chosen: RouteQueue, attempts: int
     ) -> Sequence[SendReceipt | RocketMQError]:
-        """Ask once to store plain messages of one topic, one behind the other; the error of a single one stands in its
-        place."""
+        """Request to store plain messages of one topic consecutively; outcomes of single messages may be errors."""
 
     async def recall(self, receipt: SendReceipt) -> None:
-        """Ask to take a delayed message back."""
+        """Request to recall a delayed message."""
 
 
 def miscounted(results: int, wanted: int, chosen: RouteQueue, topic: str) -> ServerError:

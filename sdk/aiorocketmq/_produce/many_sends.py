@@ -8,8 +8,8 @@ from dataclasses import dataclass
 import anyio
 
 from aiorocketmq._core.batches import cut
-from aiorocketmq._produce.batch_sending import Parcel
-from aiorocketmq._produce.gathering import may_travel_together
+from aiorocketmq._produce.batcher import can_be_batched
+from aiorocketmq._produce.requests import BatchMember
 from aiorocketmq._produce.sender import Sender
 from aiorocketmq.errors import RocketMQError
 from aiorocketmq.hooks import SendCall
@@ -17,7 +17,7 @@ from aiorocketmq.message import Message, SendReceipt
 
 
 @dataclass(frozen=True, slots=True)
-class _Lane:
+class _Sequence:
     """Messages, by their numbers, that travel one after the other."""
 
     numbers: Sequence[int]
@@ -27,12 +27,12 @@ class _Lane:
 class _Batch:
     """Messages that travel in one request, with their numbers."""
 
-    parcels: Sequence[tuple[int, Parcel]]
+    members: Sequence[tuple[int, BatchMember]]
 
     @property
     def numbers(self) -> Sequence[int]:
         """Their numbers."""
-        return [number for number, _ in self.parcels]
+        return [number for number, _ in self.members]
 
 
 class ManySends:
@@ -54,7 +54,7 @@ class ManySends:
     async def run(self, at_once: int) -> tuple[SendReceipt | RocketMQError, ...]:
         """Send them all and return their outcomes in the order given."""
         errors = await self._errors_of_topics()
-        units: list[_Lane | _Batch] = [*self._lanes(), *await self._batches(errors)]
+        units: list[_Sequence | _Batch] = [*self._sequences(), *await self._batches(errors)]
         self._progress = self._sender.loop.time()
         remaining = iter(units)
         if len(units) == 1:
@@ -66,16 +66,16 @@ class ManySends:
         return tuple(outcome for outcome in self._outcomes if outcome is not None)
 
     def _goes_in_batch(self, message: Message) -> bool:
-        return self._max_batch is not None and may_travel_together(message)
+        return self._max_batch is not None and can_be_batched(message)
 
-    def _lanes(self) -> list[_Lane]:
+    def _sequences(self) -> list[_Sequence]:
         """What does not travel in batches; messages of one message group stay in their order."""
-        lanes: dict[tuple[str, str] | int, list[int]] = {}
+        sequences: dict[tuple[str, str] | int, list[int]] = {}
         for number, message in enumerate(self._messages):
             if not self._goes_in_batch(message):
                 group = message.message_group
-                lanes.setdefault(number if group is None else (message.topic, group), []).append(number)
-        return [_Lane(numbers) for numbers in lanes.values()]
+                sequences.setdefault(number if group is None else (message.topic, group), []).append(number)
+        return [_Sequence(numbers) for numbers in sequences.values()]
 
     async def _errors_of_topics(self) -> dict[str, RocketMQError]:
         """Look up the routes that batches need, side by side within one budget; the errors, by topic."""
@@ -97,7 +97,7 @@ class ManySends:
         return errors
 
     async def _batches(self, errors: Mapping[str, RocketMQError]) -> list[_Batch]:
-        items: list[tuple[tuple[str, bool], tuple[int, Parcel], int]] = []
+        items: list[tuple[tuple[str, bool], tuple[int, BatchMember], int]] = []
         until = self._sender.until()
         for number, message in enumerate(self._messages):
             if not self._goes_in_batch(message):
@@ -106,14 +106,14 @@ class ManySends:
                 self._outcomes[number] = errors[message.topic]
                 continue
             try:
-                parcel = self._sender.parcel_at_once(message) or await self._sender.parcel(message, until)
+                member = self._sender.member_at_once(message) or await self._sender.member(message, until)
             except RocketMQError as error:
                 self._outcomes[number] = error
             else:
-                items.append((parcel.lane, (number, parcel), parcel.size))
-        return [_Batch(parcels) for parcels in cut(items, max_count=self._max_batch or 1)]
+                items.append((member.batch_key, (number, member), member.size))
+        return [_Batch(members) for members in cut(items, max_count=self._max_batch or 1)]
 
-    async def _work(self, units: Iterator[_Lane | _Batch]) -> None:
+    async def _work(self, units: Iterator[_Sequence | _Batch]) -> None:
         for unit in units:
             if isinstance(unit, _Batch):
                 await self._send_batch(unit)
@@ -122,12 +122,12 @@ class ManySends:
                     await self._send_one(number)
 
     async def _send_batch(self, batch: _Batch) -> None:
-        given_up = self._given_up(batch.parcels[0][1].message)
+        given_up = self._given_up(batch.members[0][1].message)
         if given_up is not None:
             for number in batch.numbers:
                 self._outcomes[number] = given_up
             return
-        sending = self._sender.batch([parcel for _, parcel in batch.parcels])
+        sending = self._sender.batch([member for _, member in batch.members])
         self._take(batch.numbers, await self._sender.send_batch(sending, self._sender.until()))
 
     async def _send_one(self, number: int) -> None:

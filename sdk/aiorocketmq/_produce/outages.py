@@ -1,7 +1,7 @@
-"""Servers that a producer cannot connect to: their sends wait here, and one at a time tries again for all.
+"""Servers that a producer cannot connect to: their sends wait here, and one at a time probes the server for all.
 
-A send that waits costs a future and a timer instead of an attempt each time, so a producer under load is back as soon
-as a quiet one. The schedule is `_core/retries.py`'s."""
+A waiting send costs a future and a timer instead of repeated attempts, so a producer under load recovers as soon as an
+idle one. The schedule is that of `_core/retries.py`."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from aiorocketmq.errors import BusyError, RefusedError, RocketMQError, Unreachab
 logger = logging.getLogger(__name__)
 
 LOG_PERIOD = 10.0
-"""Seconds within which failures at one server that are no outage are logged once; the others only for debugging."""
+"""Seconds within which failures at one server that are no outage are logged once; the others at debug level."""
 
 
 class _Waiting:
@@ -42,7 +42,7 @@ class _Waiting:
 
 
 class Outages:
-    """The unavailable servers of one producer. `routes` are those that it has now, by topic."""
+    """The unavailable servers of one producer. `routes` are its current ones, by topic."""
 
     def __init__(
         self,
@@ -72,7 +72,7 @@ class Outages:
         return sum(len(outage.sends) for outage in self._of.values())
 
     def failed(self, endpoint: Endpoint, error: RocketMQError, what: object) -> None:
-        """Take note of an attempt at `endpoint` that failed."""
+        """Record a failed attempt at `endpoint`."""
         if isinstance(error, RefusedError | BusyError):
             self.over(endpoint)  # it answers
         elif isinstance(error, UnreachableError) and not error.timed_out and not error.may_have_taken_effect:
@@ -93,7 +93,7 @@ class Outages:
             )
 
     def over(self, endpoint: Endpoint) -> None:
-        """Let all waiting sends go on, because `endpoint` has answered; those of other servers come back here."""
+        """Wake all waiting sends, because `endpoint` has answered; those of other servers wait again."""
         outage = self._of.get(endpoint)
         if outage is None:
             return
@@ -107,12 +107,12 @@ class Outages:
         self._end([endpoint])
 
     def follow(self, topic: str) -> None:
-        """Let all waiting sends go on if the route of `topic` has changed since the last call: they choose again.
+        """Wake all waiting sends if the route of `topic` has changed since the last call: they choose again.
 
-        Outages of servers that no route names any more end. Costs next to nothing while the route stays the same: it is
-        called for every send during an outage."""
-        route, known = self._routes.get(topic), self._followed.get(topic)
-        if route is None or route is known:
+        Outages of servers that are in no route any more end. Cheap while the route stays the same: it is called for
+        every send during an outage."""
+        route, followed = self._routes.get(topic), self._followed.get(topic)
+        if route is None or route is followed:
             return
         self._followed[topic] = route
         unnamed = [
@@ -122,15 +122,15 @@ class Outages:
         ]
         for endpoint in unnamed:
             logger.info("%s serves none of our topics any more", endpoint, extra=self._log_facts())
-        if unnamed or known is not None:
+        if unnamed or followed is not None:
             self._end(unnamed)
 
     def close(self) -> None:
-        """Let all go on, because the producer has failed or closes: they meet its error."""
+        """Wake all waiting sends, because the producer has failed or closes: they raise its error."""
         self._end(tuple(self._of))
 
     def _end(self, endpoints: Sequence[Endpoint]) -> None:
-        """Forget the outages of `endpoints`, and let all waiting sends go on."""
+        """End the outages of `endpoints`, and wake all waiting sends."""
         for outage in self._of.values():
             outage.wake(False, len(outage.sends))
         for endpoint in endpoints:
@@ -141,7 +141,7 @@ class Outages:
             self._followed.clear()
 
     async def turn(self, endpoint: Endpoint, until: float) -> bool:
-        """Wait until this send may try `endpoint` for all: True; or until any server has answered: False.
+        """Wait until this send may probe `endpoint` for all: True; or until any server has answered: False.
 
         Raises TimeoutError at `until` of the loop's time."""
         outage = self._of[endpoint]
@@ -157,7 +157,7 @@ class Outages:
             outage.sends.pop(send, None)
 
     def reason(self, endpoint: Endpoint) -> str:
-        """Why `endpoint` is unavailable, and for how long, as a clause."""
+        """A clause about why `endpoint` is unavailable, and for how long."""
         outage = self._of.get(endpoint)
         if outage is None:
             return f"{endpoint} was unavailable"

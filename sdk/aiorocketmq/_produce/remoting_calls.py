@@ -35,12 +35,12 @@ logger = logging.getLogger(__name__)
 PREPARED = 0x4
 """The bit of SYSFLAG that a half message has."""
 _ROOM = 64 * 1024
-"""Bytes of a frame that are left for all but the body."""
+"""Bytes of a frame that are reserved for all but the body."""
 _ENDS: Mapping[Resolution, str] = MappingProxyType({Resolution.COMMIT: "8", Resolution.ROLLBACK: "12"})
 
 
 class RemotingSendCalls:
-    """The requests of one producer, known to brokers as a member of the producer group `group`."""
+    """The requests of one producer, which brokers know as a member of the producer group `group`."""
 
     packs_batches = False
     on_check: CheckHandler
@@ -48,46 +48,46 @@ class RemotingSendCalls:
     def __init__(self, session: RemotingSession, group: str) -> None:
         self.client = self._session = session
         self.isolated = session.isolated
-        # Only brokers know how large a body may be; servers check no types behind this port.
+        # Only brokers know their limit of the body's size; servers check no types behind this port.
         self.settings = ServerSettings(max_body=MAX_FRAME - _ROOM, validate_message_type=False)
         self._group = group
         self._routes: dict[str, Route] = {}
         session.on_change.append(self._follow)
-        session.requests[RequestCode.CHECK_TRANSACTION_STATE] = self._asked
+        session.requests[RequestCode.CHECK_TRANSACTION_STATE] = self._on_check_request
 
     @property
     def routes(self) -> Mapping[str, Route]:
-        """The routes that are known, by topic."""
+        """The cached routes by topic."""
         return self._routes
 
     def is_unknown(self, topic: str) -> bool:
-        """False: name servers know a new topic within milliseconds, so that nobody need wait for one."""
+        """False: name servers know a new topic within milliseconds, so there is no need to wait for one."""
         return False
 
     async def route(self, topic: str) -> Route:
-        """Where the queues of `topic` are; raises UnreachableError while all masters that have it are away."""
-        known = await self._session.route(topic)
-        if not _has_master(known) and not _has_master(known := await self._session.look_up(topic)):
+        """Return the route of `topic`; raises UnreachableError while all masters that have it are unavailable."""
+        current = await self._session.route(topic)
+        if not _has_master(current) and not _has_master(current := await self._session.look_up(topic)):
             raise UnreachableError(
-                f"the masters of topic {topic!r} are away, and replicas take no messages",
+                f"the masters of topic {topic!r} are unavailable, and replicas accept no messages",
                 endpoint=str(self._session.access),
                 topic=topic,
             )
-        route = self._routes[topic] = _writable(topic, known)
+        route = self._routes[topic] = _writable(topic, current)
         return route
 
     def _follow(self) -> None:
         for topic in self._routes:
-            known = self._session.routes.get(topic)
-            if known is not None and _has_master(known):  # else it is tried where the masters were
-                self._routes[topic] = _writable(topic, known)
+            route = self._session.routes.get(topic)
+            if route is not None and _has_master(route):  # otherwise it is tried where the masters were
+                self._routes[topic] = _writable(topic, route)
 
     async def declare(self, topic: str) -> None:
-        """Tell the brokers of `topic` that there is a producer, which they ask about transactions."""
+        """Send a heartbeat to the brokers of `topic`, which check transactions with registered producers."""
         await self._session.add_topic(topic)
 
     async def store(self, outgoing: Outgoing, chosen: RouteQueue, attempts: int) -> SendReceipt:
-        """Ask once to store a message in `chosen`."""
+        """Request once to store a message in `chosen`."""
         message, address = outgoing.message, chosen.endpoint.addresses[0]
         properties = await self._properties(outgoing, address)
         flags = (0 if outgoing.packed is None else COMPRESSED) | (0 if outgoing.half is None else PREPARED)
@@ -126,7 +126,7 @@ class RemotingSendCalls:
     async def store_batch(
         self, batch: Sequence[Outgoing], chosen: RouteQueue, attempts: int
     ) -> Sequence[SendReceipt | RocketMQError]:
-        """Ask once to store many messages, all or none of which are stored."""
+        """Request once to store many messages, all or none of which are stored."""
         topic, address = batch[0].message.topic, chosen.endpoint.addresses[0]
         members = [Member(each.message.body, _text(each.message, _plain(each))) for each in batch]
         answer = await self._session.call_at(
@@ -152,7 +152,7 @@ class RemotingSendCalls:
         ]
 
     async def recall(self, receipt: SendReceipt) -> None:
-        """Ask to take a delayed message back; NotSupportedError by brokers before 5.3.2."""
+        """Request to recall a delayed message; brokers before 5.3.2 raise NotSupportedError."""
         if receipt.queue is None:
             raise UsageError(
                 f"message {receipt.message_id} cannot be recalled: its receipt names no queue",
@@ -171,7 +171,7 @@ class RemotingSendCalls:
         return {
             "a": self._group,
             "b": queue.topic,
-            # The topic that a missing one is copied from: none, topics are not created by use.
+            # The topic that a missing one is copied from: none, topics are not created on demand.
             "c": queue.topic,
             "d": "4",
             "e": str(queue.id),
@@ -229,7 +229,7 @@ class RemotingSendCalls:
 
     # What servers ask
 
-    def _asked(self, address: Address, frame: Frame) -> None:
+    def _on_check_request(self, address: Address, frame: Frame) -> None:
         try:
             (record,) = read_records(frame.body)
             fields = {
@@ -238,7 +238,7 @@ class RemotingSendCalls:
                 "commitLogOffset": frame.fields["commitLogOffset"],
             }
         except (MalformedRecordError, ValueError, KeyError) as error:
-            logger.warning("%s asks about a transaction in a way that cannot be read: %r", address, error)
+            logger.warning("%s checks a transaction in a malformed request: %r", address, error)
             return
         self._session.spawn(self._check, address, frame, record, fields, name="transaction check")
 
@@ -266,7 +266,7 @@ class RemotingSendCalls:
             raise self._session.malformed(f"a send to topic {topic!r}", error) from error
 
     def _log_offset(self, answer: Frame, topic: str) -> int:
-        """Where the broker's log has the message: the end of the id that the broker gives it."""
+        """The commit log offset of the message: the end of the id that the broker assigned."""
         message_id = answer.fields.get("msgId", "")
         try:
             return int(message_id[-16:], 16)
@@ -276,7 +276,7 @@ class RemotingSendCalls:
 
 
 def _plain(outgoing: Outgoing) -> dict[str, str]:
-    """The properties of the system that every message has."""
+    """The system properties that every message has."""
     message = outgoing.message
     properties = {"UNIQ_KEY": outgoing.message_id, "WAIT": "true"}
     if message.tag is not None:
@@ -287,7 +287,7 @@ def _plain(outgoing: Outgoing) -> dict[str, str]:
 
 
 def _text(message: Message, system: Mapping[str, str]) -> str:
-    """All properties as they travel; IllegalMessageError where they cannot."""
+    """All properties as sent; IllegalMessageError if they cannot be encoded."""
     own = message.properties
     taken = SYSTEM_PROPERTIES.intersection(own)
     problem = f"property {min(taken)!r} is the system's own" if taken else None

@@ -1,4 +1,4 @@
-"""Sends messages: finds their queue, and tries again where that can help."""
+"""Sends messages: chooses their queue, and retries after transient errors."""
 
 from __future__ import annotations
 
@@ -14,11 +14,10 @@ from aiorocketmq._core.bodies import packed
 from aiorocketmq._core.codes import Code
 from aiorocketmq._core.retries import send_delay
 from aiorocketmq._core.route import QueueChoice, Route, RouteQueue
-from aiorocketmq._produce.batch_sending import BatchSending, Parcel
+from aiorocketmq._produce.group_locks import GroupLocks, acquired
 from aiorocketmq._produce.interface import Half, SendCalls
 from aiorocketmq._produce.outages import Outages
-from aiorocketmq._produce.sending import Sending
-from aiorocketmq._produce.turns import Turns, acquired
+from aiorocketmq._produce.requests import BatchMember, BatchRequest, SingleRequest
 from aiorocketmq._session.retrying import retried
 from aiorocketmq._transport.network import process_message_ids
 from aiorocketmq.config import Compression, Retry
@@ -38,36 +37,36 @@ from aiorocketmq.message import Message, MessageType, SendReceipt
 logger = logging.getLogger(__name__)
 
 PACKED_ASIDE = 256 * 1024
-"""Bytes from which a body is compressed in a worker thread: it would hold up the event loop for milliseconds."""
+"""Bytes from which a body is compressed in a worker thread: it would block the event loop for milliseconds."""
 
 
 Outcome = TypeVar("Outcome", covariant=True)
 
 
-class OnItsWay(Protocol[Outcome]):
+class Request(Protocol[Outcome]):
     """A request to store one message or many, over all its attempts."""
 
     attempts: int
     may_be_stored: bool
-    """Whether an attempt is under way, or has failed in a way that leaves open whether it had its effect."""
+    """Whether an attempt is in flight, or has failed with an unknown outcome."""
     has_slot: bool
     """Whether it has one of the slots for requests in flight."""
 
     @property
     def message_group(self) -> str | None:
-        """What binds it to one queue."""
+        """The message group that binds it to one queue."""
 
     def may_repeat(self, error: RocketMQError) -> bool:
         """Whether another attempt does no harm after `error`."""
 
     async def attempt(self, chosen: RouteQueue) -> Outcome:
-        """Try once at `chosen`."""
+        """Make one attempt at `chosen`."""
 
 
 class Sender:
-    """The way of every request of one producer; at most `max_in_flight` are under way at a time.
+    """Performs the requests of one producer; at most `max_in_flight` are in flight at a time.
 
-    Times named `until` are those of the event loop's clock at which the budget of a send is spent."""
+    Times named `until` are those of the event loop's clock at which the budget of a send ends."""
 
     def __init__(
         self, calls: SendCalls, retry: Retry, max_in_flight: int, compression: Compression | None
@@ -79,25 +78,25 @@ class Sender:
         self._queues = QueueChoice(client.environment.random)
         self._max_in_flight = max_in_flight
         self._slots = asyncio.Semaphore(max_in_flight)
-        self._turns = Turns()
+        self._group_locks = GroupLocks()
         self._outages = Outages(retry, client.environment.random, client.log_facts, calls.routes)
         client.on_failure.append(self._outages.close)
         self._loop: asyncio.AbstractEventLoop | None = None
 
     @property
     def loop(self) -> asyncio.AbstractEventLoop:
-        """The event loop, asked for once: that costs a system call on Python before 3.12."""
+        """The event loop, looked up once: that costs a system call on Python before 3.12."""
         loop = self._loop
         if loop is None:
             loop = self._loop = asyncio.get_running_loop()
         return loop
 
     def until(self) -> float:
-        """When the budget of a send that begins now is spent."""
+        """When the budget of a send that begins now ends."""
         return self.loop.time() + self.retry.budget
 
     def close(self) -> None:
-        """Let sends that wait for a server find the producer closed."""
+        """Wake waiting sends, which raise that the producer is closed."""
         self._outages.close()
 
     async def send(
@@ -105,18 +104,18 @@ class Sender:
         message: Message,
         half: Half | None = None,
         message_id: str | None = None,
-        began: Callable[[Sending], None] | None = None,
+        began: Callable[[SingleRequest], None] | None = None,
         until: float | None = None,
     ) -> SendReceipt:
-        """Send `message`: with `half` as the half message of a transaction, with a `message_id` that it has already.
+        """Send `message`: with `half` as the half message of a transaction, with a `message_id` if it has one already.
 
-        `began` is called before the first attempt; `until` is by default when the budget is spent. Messages of one
-        message group go one after the other."""
+        `began` is called before the first attempt; `until` is by default the end of the budget. Messages of one message
+        group are sent one after the other."""
         until = until or self.until()
         if message.message_group is None:
             return await self._send_now(message, half, message_id, began, until)
-        async with self._turns.of(message.topic, message.message_group, until) as has_turn:
-            if not has_turn:
+        async with self._group_locks.of(message.topic, message.message_group, until) as has_lock:
+            if not has_lock:
                 raise self.kept_waiting(
                     message.topic, f"earlier sends of message group {message.message_group!r} have not ended"
                 )
@@ -127,7 +126,7 @@ class Sender:
         message: Message,
         half: Half | None,
         message_id: str | None,
-        began: Callable[[Sending], None] | None,
+        began: Callable[[SingleRequest], None] | None,
         until: float,
     ) -> SendReceipt:
         kind = message.message_type if half is None else MessageType.TRANSACTION
@@ -136,14 +135,16 @@ class Sender:
         self._check(message, kind, route, packed)
         if half is not None:
             message_id = half.message_id
-        sending = Sending(self._calls, message, kind, message_id or self.next_message_id(), half, packed)
+        sending = SingleRequest(
+            self._calls, message, kind, message_id or self.next_message_id(), half, packed
+        )
         if began is not None:
             began(sending)
         return await self._carry_out(sending, route, until)
 
     async def send_within(self, message: Message, seconds: float) -> SendReceipt:
-        """Send, and give up after `seconds`, waiting for a slot and all attempts included."""
-        began: list[Sending] = []
+        """Send, and give up after `seconds`, including the wait for a slot and all attempts."""
+        began: list[SingleRequest] = []
         try:
             async with asyncio.timeout(seconds):
                 return await self.send(message, began=began.append)
@@ -151,26 +152,27 @@ class Sender:
             may_be_stored = any(sending.may_be_stored for sending in began)
             raise self.gave_up(message.topic, seconds, may_be_stored) from error
 
-    def batch(self, parcels: Sequence[Parcel]) -> BatchSending:
-        """Messages of one topic and encoding, to travel in one request."""
-        return BatchSending(self._calls, parcels)
+    def batch(self, members: Sequence[BatchMember]) -> BatchRequest:
+        """Create the request for messages of one topic and encoding."""
+        return BatchRequest(self._calls, members)
 
-    async def send_batch(self, batch: BatchSending, until: float) -> Sequence[SendReceipt | RocketMQError]:
-        """Send many in one request and return the outcome of each of `batch.parcels`, which are those still wanted.
+    async def send_batch(self, batch: BatchRequest, until: float) -> Sequence[SendReceipt | RocketMQError]:
+        """Send many in one request and return the outcome of each of `batch.members`, which are those still wanted.
 
-        A batch that is refused because of one of its messages goes in single requests, so that only that one fails."""
-        topic = batch.parcels[0].message.topic
+        If a batch is refused because of one of its messages, they are sent in single requests, so that only that one
+        fails."""
+        topic = batch.members[0].message.topic
         try:
             return await self._carry_out(batch, await self.route(topic, until), until)
         except RocketMQError as error:
             if error.may_retry or error.may_have_taken_effect or not _is_about_one(error):
-                return [error] * len(batch.parcels)
-            logger.info("a batch was refused, its messages go one by one: %s", error)
+                return [error] * len(batch.members)
+            logger.info("a batch was refused, its messages are sent one by one: %s", error)
             refused = error
-        batch.may_be_stored = True  # some will be, and it is not known which
+        batch.may_be_stored = True  # some will be, and it is unknown which
         outcomes: list[SendReceipt | RocketMQError] = []
-        for parcel in batch.parcels:
-            if not parcel.is_wanted:
+        for member in batch.members:
+            if not member.is_wanted:
                 outcomes.append(refused)
                 continue
             if self.loop.time() >= until:
@@ -178,7 +180,7 @@ class Sender:
                 outcomes.append(self.kept_waiting(topic, why))
                 continue
             try:
-                receipt = await self.send(parcel.message, message_id=parcel.message_id, until=until)
+                receipt = await self.send(member.message, message_id=member.message_id, until=until)
             except RocketMQError as error:
                 outcomes.append(error)
             else:
@@ -186,40 +188,40 @@ class Sender:
         return outcomes
 
     async def _wait_for_slot(self, topic: str, until: float) -> None:
-        """Take a slot as soon as one is free; raises UnreachableError if none is in time."""
+        """Acquire a slot; raises UnreachableError if none becomes free in time."""
         if not await acquired(self._slots, until):
             raise self.kept_waiting(
                 topic, f"all {self._max_in_flight} slots for requests in flight are taken"
             )
 
     def next_message_id(self) -> str:
-        """A fresh id, unique among all clients."""
+        """Return a new id, unique among all clients."""
         return process_message_ids().next(self._client.environment.wall())
 
-    async def parcel(self, message: Message, until: float) -> Parcel:
-        """A plain message, made ready to travel in a batch; raises what forbids it to travel at all."""
+    async def member(self, message: Message, until: float) -> BatchMember:
+        """Prepare a plain message for a batch; raises if it cannot be sent."""
         route = await self.route(message.topic, until)
         packed = None
         if self._compression is not None and self._calls.packs_batches:
             packed = await self._packed(message.body, self._compression)
         self._check(message, MessageType.NORMAL, route, packed)
-        return Parcel(message, self.next_message_id(), packed)
+        return BatchMember(message, self.next_message_id(), packed)
 
-    def parcel_at_once(self, message: Message) -> Parcel | None:
-        """What `parcel` gives, where nothing has to be waited for; None otherwise."""
+    def member_at_once(self, message: Message) -> BatchMember | None:
+        """Do the same as `member` if nothing has to be waited for; return None otherwise."""
         self._client.check_usable()
         route = self._calls.routes.get(message.topic)
         if route is None or self._compression is not None:
             return None
         self._check(message, MessageType.NORMAL, route, None)
-        return Parcel(message, self.next_message_id())
+        return BatchMember(message, self.next_message_id())
 
     def has_route(self, topic: str) -> bool:
-        """Whether the route of `topic` needs no look-up."""
+        """Whether `topic` has a cached route."""
         return topic in self._calls.routes
 
     async def route(self, topic: str, until: float) -> Route:
-        """The route of `topic`, looked up until the budget is spent if it is not cached."""
+        """Return the route of `topic`; if it is not cached, look it up until the budget ends."""
         self._client.check_usable()
         route = self._calls.routes.get(topic)
         if route is not None:
@@ -251,8 +253,8 @@ class Sender:
                 raise last or self.kept_waiting(
                     topic, f"{self._client.access} has not answered where its queues are"
                 ) from None
-            # The server is available. It may answer for up to 20 s that a new topic does not exist (live-lessons.md,
-            # 13), for which `Timeouts.start` counts.
+            # The server is available. It may report for up to 20 s that a new topic does not exist (live-lessons.md,
+            # 13), for which `Timeouts.start` applies.
             route = await calls.route(topic)
             await calls.declare(topic)
         finally:
@@ -267,28 +269,28 @@ class Sender:
             return packed(body, compression.level)
         return await anyio.to_thread.run_sync(packed, body, compression.level)
 
-    async def _carry_out(self, way: OnItsWay[Outcome], route: Route, until: float) -> Outcome:
-        """Send within a slot, which is given up while a server is unavailable."""
+    async def _carry_out(self, request: Request[Outcome], route: Route, until: float) -> Outcome:
+        """Perform a request within a slot, which is released while a server is unavailable."""
         has_waited = self._slots.locked()
         if has_waited:
             await self._wait_for_slot(route.topic, until)
         else:
             await self._slots.acquire()
-        way.has_slot = True
+        request.has_slot = True
         try:
             if has_waited:
                 route = await self.route(route.topic, until)
-            return await self._carry_out_in_slot(way, route, until)
+            return await self._carry_out_in_slot(request, route, until)
         finally:
-            if way.has_slot:
+            if request.has_slot:
                 self._slots.release()
 
-    async def _carry_out_in_slot(self, way: OnItsWay[Outcome], route: Route, until: float) -> Outcome:
-        """The first attempt stands by itself, because nearly every send ends with it."""
+    async def _carry_out_in_slot(self, request: Request[Outcome], route: Route, until: float) -> Outcome:
+        """The first attempt is separate, because nearly every send ends with it."""
         turn = 0
         chosen: RouteQueue | None
-        if way.message_group is not None:
-            chosen = self._queues.of_message_group(route, way.message_group)
+        if request.message_group is not None:
+            chosen = self._queues.of_message_group(route, request.message_group)
         else:
             first = self._queues.first(route, self._calls.isolated)
             chosen, turn = first if first is not None else (None, 0)
@@ -300,21 +302,21 @@ class Sender:
             )
         try:
             if self._outages and self.retry.attempts != 1:
-                chosen = await self._available(way, route, chosen, turn, until)
-            return await self._attempt(way, chosen)
+                chosen = await self._available(request, route, chosen, turn, until)
+            return await self._attempt(request, chosen)
         except RocketMQError as error:
-            return await self._try_again(way, route, chosen, turn, until, error)
+            return await self._try_again(request, route, chosen, turn, until, error)
 
-    async def _attempt(self, way: OnItsWay[Outcome], chosen: RouteQueue) -> Outcome:
-        """Try once at `chosen`, and take note of what that shows."""
-        earlier, way.may_be_stored = way.may_be_stored, True
+    async def _attempt(self, request: Request[Outcome], chosen: RouteQueue) -> Outcome:
+        """Make one attempt at `chosen`, and record its result."""
+        earlier, request.may_be_stored = request.may_be_stored, True
         try:
-            outcome = await way.attempt(chosen)
+            outcome = await request.attempt(chosen)
         except RocketMQError as error:
-            way.may_be_stored = earlier or error.may_have_taken_effect
+            request.may_be_stored = earlier or error.may_have_taken_effect
             if error.may_retry:
                 self._calls.isolated.add(chosen.endpoint)
-            self._outages.failed(chosen.endpoint, error, way)
+            self._outages.failed(chosen.endpoint, error, request)
             raise
         if self._outages:
             self._outages.over(chosen.endpoint)
@@ -327,37 +329,41 @@ class Sender:
 
     async def _try_again(
         self,
-        way: OnItsWay[Outcome],
+        request: Request[Outcome],
         route: Route,
         chosen: RouteQueue,
         turn: int,
         until: float,
         error: RocketMQError,
     ) -> Outcome:
-        """Carry out the retries that `_core/retries.py` decides on, after the first attempt failed with `error`."""
+        """Perform the retries that `_core/retries.py` decides on, after the first attempt failed with `error`."""
 
         async def attempt() -> Outcome:
             nonlocal chosen
             chosen = await self._available(
-                way, route, self._next_queue(way, route, chosen, turn), turn, until
+                request, route, self._next_queue(request, route, chosen, turn), turn, until
             )
-            return await self._attempt(way, chosen)
+            return await self._attempt(request, chosen)
 
         def delay_after(error: RocketMQError) -> float | None:
-            if not error.may_retry or not way.may_repeat(error) or way.attempts == self.retry.attempts:
+            if (
+                not error.may_retry
+                or not request.may_repeat(error)
+                or request.attempts == self.retry.attempts
+            ):
                 return None
-            if not way.has_slot:  # the budget was spent in an outage
+            if not request.has_slot:  # the budget ended in an outage
                 return None
-            if chosen.endpoint in self._outages:  # whose schedule decides
+            if chosen.endpoint in self._outages:  # the outage's schedule decides
                 return 0.0 if self.loop.time() < until else None
             return self._delay(
-                way.attempts, error, can_switch=self._can_switch(way, route, chosen), until=until
+                request.attempts, error, can_switch=self._can_switch(request, route, chosen), until=until
             )
 
         try:
             return await retried(attempt, delay_after, failed=error)
         except RocketMQError as last:
-            if way.may_be_stored:  # by an earlier attempt
+            if request.may_be_stored:  # by an earlier attempt
                 last.may_have_taken_effect = True
             raise
 
@@ -374,57 +380,60 @@ class Sender:
         )
 
     async def _available(
-        self, way: OnItsWay[Outcome], route: Route, chosen: RouteQueue, turn: int, until: float
+        self, request: Request[Outcome], route: Route, chosen: RouteQueue, turn: int, until: float
     ) -> RouteQueue:
-        """`chosen`, or another queue, once its server may be tried; UnreachableError when the budget is spent."""
+        """Return `chosen`, or another queue, once its server may be tried; UnreachableError after the budget."""
         outages, topic = self._outages, route.topic
         while chosen.endpoint in outages:
-            other = self._next_queue(way, route, chosen, turn)
+            other = self._next_queue(request, route, chosen, turn)
             if other.endpoint not in outages:
                 return other
             self._client.check_usable()
             outages.follow(topic)
             if chosen.endpoint not in outages:
                 continue
-            # Waiting needs no slot: sends to other servers may have it.
-            way.has_slot = False
+            # Waiting needs no slot: sends to other servers may use it.
+            request.has_slot = False
             self._slots.release()
             try:
                 is_probe = await outages.turn(chosen.endpoint, until)
             except TimeoutError:
                 raise UnreachableError(
-                    f"{way} for topic {topic!r} was not stored within {self.retry.budget:g} s (Retry.budget), "
+                    f"{request} for topic {topic!r} was not stored within {self.retry.budget:g} s (Retry.budget), "
                     f"because {outages.reason(chosen.endpoint)}",
-                    may_have_taken_effect=way.may_be_stored,
+                    may_have_taken_effect=request.may_be_stored,
                     endpoint=str(chosen.endpoint),
                     topic=topic,
                 ) from None
             self._client.check_usable()
             await self._wait_for_slot(topic, until)
-            way.has_slot = True
+            request.has_slot = True
             if is_probe:
                 return chosen
             if chosen not in self._calls.routes.get(topic, route).queues:
-                chosen = self._next_queue(way, route, chosen, turn)
+                chosen = self._next_queue(request, route, chosen, turn)
         return chosen
 
-    def _next_queue(self, way: OnItsWay[Outcome], route: Route, chosen: RouteQueue, turn: int) -> RouteQueue:
-        """The queue of the next attempt: that of its message group, or the next broker's, if it can be reached."""
+    def _next_queue(
+        self, request: Request[Outcome], route: Route, chosen: RouteQueue, turn: int
+    ) -> RouteQueue:
+        """Return the queue of the next attempt: that of its message group, or the next broker's, if it can be
+        reached."""
         route = self._calls.routes.get(route.topic, route)
-        if way.message_group is not None:
+        if request.message_group is not None:
             if chosen in route.queues:
                 return chosen
-            return self._queues.of_message_group(route, way.message_group) or chosen
+            return self._queues.of_message_group(route, request.message_group) or chosen
         candidates = self._queues.candidates(route, turn, len(route.queues), self._calls.isolated)
         if not candidates:
             return chosen
-        following = candidates[way.attempts % len(candidates)]
+        following = candidates[request.attempts % len(candidates)]
         if following.endpoint in self._outages:
             return next((each for each in candidates if each.endpoint not in self._outages), following)
         return following
 
-    def _can_switch(self, way: OnItsWay[Outcome], route: Route, chosen: RouteQueue) -> bool:
-        return way.message_group is None and any(
+    def _can_switch(self, request: Request[Outcome], route: Route, chosen: RouteQueue) -> bool:
+        return request.message_group is None and any(
             each.endpoint != chosen.endpoint and each.endpoint not in self._calls.isolated
             for each in route.writable
         )
@@ -440,7 +449,7 @@ class Sender:
         )
 
     def kept_waiting(self, topic: str, why: str) -> UnreachableError:
-        """The error of a send that never left, because its budget was spent before."""
+        """The error of a send without an attempt, because its budget ended before."""
         return UnreachableError(
             f"a message for topic {topic!r} was not sent within {self.retry.budget:g} s (Retry.budget), because {why}; "
             "check that its brokers run, or send less at a time",
@@ -449,7 +458,7 @@ class Sender:
         )
 
     def _check(self, message: Message, kind: MessageType, route: Route, packed: bytes | None) -> None:
-        """Refuse what the server's settings say it would refuse, before it travels."""
+        """Raise for a message that the server would refuse by its settings."""
         settings = self._calls.settings
         size = len(message.body if packed is None else packed)
         if size > settings.max_body:

@@ -1,4 +1,4 @@
-"""Ends the transactions of one producer, and answers servers that ask about them (client-behaviour.md, 9.6 and 9.7)."""
+"""Ends the transactions of one producer, and resolves checks of servers (client-behaviour.md, 9.6 and 9.7)."""
 
 from __future__ import annotations
 
@@ -10,7 +10,6 @@ from typing import TypeAlias
 from aiorocketmq._core.transactions import Answer, Decisions, Resolution
 from aiorocketmq._produce.interface import EndCall, Half
 from aiorocketmq._produce.sender import Sender
-from aiorocketmq._produce.telling import told
 from aiorocketmq._session.client import Client
 from aiorocketmq._transport.network import loop_time
 from aiorocketmq.errors import ClosedError, RocketMQError, TransactionUnconfirmedError
@@ -25,14 +24,14 @@ from aiorocketmq.message import Message, ReceivedMessage, SendReceipt
 logger = logging.getLogger(__name__)
 
 TransactionChecker: TypeAlias = Callable[[ReceivedMessage], Awaitable[Resolution]]
-"""Tells what became of the transaction of a half message, from what the application stored itself."""
+"""Returns the outcome of the transaction of a half message, from what the application has stored."""
 
 CHECKS_AT_ONCE = 16
-"""Checkers that run at the same time; more checks wait."""
+"""Checkers that run concurrently; more checks wait."""
 CHECKS_WAITING = 1000
-"""Checks beyond this are dropped: the server asks again."""
+"""Checks beyond this are dropped: the server checks again."""
 CHECK_SECONDS = 25.0
-"""How long a checker may take: a server forgets a question after 30 s (R9.1)."""
+"""Seconds that a checker may take: a server forgets a check after 30 s (R9.1)."""
 
 
 class Transactions:
@@ -46,10 +45,10 @@ class Transactions:
         self._places = asyncio.Semaphore(CHECKS_AT_ONCE)
         self._waiting = 0
 
-    # From inside: the blocks of the application
+    # Called by transactions of the application
 
     def half_call(self, half: Half) -> SendCall:
-        """What sends `half`, inside the producer's hooks."""
+        """Return the call that sends `half`, inside the producer's hooks."""
 
         async def send(message: Message) -> SendReceipt:
             return await self._sender.send(message, half)
@@ -57,24 +56,24 @@ class Transactions:
         return around_send(self._client.hooks, send)
 
     def new_half(self, check_after: float | None) -> Half:
-        """A half message to send; until it is decided or left, no check of it is answered."""
+        """Return a half message to send; until it is decided or left, checks of it are not answered."""
         self._client.check_running()
         half = Half(self._sender.next_message_id(), check_after)
         self._decisions.opened(half.message_id)
         return half
 
     def abandoned(self, half: Half) -> None:
-        """The block never ran: should the half message be stored all the same, a check is told to roll it back."""
+        """The block did not run: if the half message is stored nevertheless, a check rolls it back."""
         self._decisions.decided(half.message_id, Resolution.ROLLBACK, now=loop_time(), quiet=0.0)
 
     def left(self, half: Half) -> None:
-        """The block left it to the checker."""
+        """The block left the decision to the checker."""
         self._decisions.left(half.message_id)
 
     async def end(self, half: Half, receipt: SendReceipt, resolution: Resolution) -> None:
-        """Commit or roll back, once: the call is not repeated, and goes on when the caller is cancelled.
+        """Commit or roll back, once: the call is not repeated, and continues if the caller is cancelled.
 
-        Raises TransactionUnconfirmedError where no OK came back."""
+        Raises TransactionUnconfirmedError without an OK."""
         assert half.end is not None  # there is a receipt
         self._decisions.decided(half.message_id, resolution, now=loop_time())
         transaction_id = receipt.transaction_id or half.message_id
@@ -105,22 +104,22 @@ class Transactions:
                 self._client.check_running()
             raise
 
-    # From outside: the questions of servers
+    # Called by servers
 
     async def on_check(
         self, server: str, message: ReceivedMessage, transaction_id: str, end: EndCall
     ) -> None:
-        """Answer a server that asks about a transaction; errors are logged, because the server asks again."""
+        """Resolve a server's check; errors are logged, because the server checks again."""
         client = self._client
-        if client.telling.is_watched:
-            client.telling.event(
+        if client.emitter.is_watched:
+            client.emitter.event(
                 TransactionCheckEvent(
-                    client=client.telling.client, message=message, transaction_id=transaction_id
+                    client=client.emitter.client, message=message, transaction_id=transaction_id
                 )
             )
         answer = self._decisions.on_check(message.message_id, now=loop_time())
         logger.info(
-            "%s asks about the transaction of message %s: %s",
+            "%s checks the transaction of message %s: %s",
             server,
             message.message_id,
             answer.value,
@@ -136,17 +135,17 @@ class Transactions:
         )
         if error is not None:
             logger.warning(
-                "the answer about message %s was not taken, the server will ask again: %s",
+                "the end of message %s was not confirmed, the server will check again: %s",
                 message.message_id,
                 error,
                 extra=client.log_facts(),
             )
 
     async def _ask(self, message: ReceivedMessage) -> Resolution:
-        """What the application's checker says; UNKNOWN where it fails, takes too long, or too many are waiting."""
+        """Return the checker's result; UNKNOWN if it fails, takes too long, or too many checks wait."""
         if self._waiting >= CHECKS_WAITING:
             logger.warning(
-                "%d checks wait already, message %s comes later", self._waiting, message.message_id
+                "%d checks are waiting, the check of message %s is dropped", self._waiting, message.message_id
             )
             return Resolution.UNKNOWN
         decisions, message_id = self._decisions, message.message_id
@@ -170,10 +169,10 @@ class Transactions:
                 resolution = await self._checker(message)
             if isinstance(resolution, Resolution):
                 return resolution
-            logger.error("the transaction checker gave %r instead of a Resolution", resolution)
+            logger.error("the transaction checker returned %r instead of a Resolution", resolution)
         except TimeoutError:
             logger.error("the transaction checker took over %s s for %r", CHECK_SECONDS, message)
-        except Exception:  # foreign code, and the server asks again
+        except Exception:  # of the application's code; the server checks again
             logger.exception("the transaction checker failed for %r", message)
         return Resolution.UNKNOWN
 
@@ -188,9 +187,9 @@ class Transactions:
         resolution: Resolution,
         from_check: bool = False,
     ) -> RocketMQError | None:
-        """One call that ends a transaction; what went wrong is returned, since a task's error would be logged."""
+        """Make one call that ends a transaction; an error is returned, since a task's exception would be logged."""
         event = TransactionEndEvent(
-            client=self._client.telling.client,
+            client=self._client.emitter.client,
             topic=topic,
             message_id=message_id,
             transaction_id=transaction_id,
@@ -198,7 +197,7 @@ class Transactions:
             from_check=from_check,
         )
         try:
-            with told(self._client, event):
+            with self._client.observed(event):
                 await end(resolution, from_check)
         except RocketMQError as error:
             return error

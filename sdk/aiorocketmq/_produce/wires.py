@@ -19,7 +19,7 @@ from aiorocketmq.hooks import Hook, Role
 from aiorocketmq.wire import messages as pb
 
 DEFAULT_GROUP = "AIOROCKETMQ_PRODUCER"
-"""Names producers that run no transactions to servers; Java's own default must not be shared with Java's producers."""
+"""Name of producers without transactions at servers; Java's own default must not be shared with Java's producers."""
 
 
 def grpc(
@@ -55,7 +55,7 @@ def remoting(
     hooks: Sequence[Hook],
     options: ConnectionOptions,
 ) -> RemotingSendCalls:
-    """The calls over a session with name servers and brokers, known to these as a producer of its group."""
+    """The calls over a session with name servers and brokers, which know it as a producer of its group."""
     named = group or DEFAULT_GROUP
     session = RemotingSession(
         endpoint,

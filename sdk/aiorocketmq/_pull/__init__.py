@@ -1,1 +1,1 @@
-"""The edge of the pull consumer: its calls, and the pulls that are out for its queues."""
+"""The pull consumer: pulls, offsets and rebalancing, on either wire."""

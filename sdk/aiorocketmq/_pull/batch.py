@@ -1,4 +1,4 @@
-"""What a pull consumer hands out: some messages of one queue."""
+"""Batches that a pull consumer delivers: some messages of one queue."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from aiorocketmq.message import MessageQueue, ReceivedMessage
 
 @dataclass(frozen=True, slots=True)
 class PullBatch(Sequence[ReceivedMessage]):
-    """Messages of one queue in the order of their offsets; gaps are what the filter left out."""
+    """Messages of one queue in the order of their offsets; the filter may leave gaps."""
 
     queue: MessageQueue
     messages: tuple[ReceivedMessage, ...]
     next_offset: int
-    """Where reading goes on after this batch, and what committing it stores."""
+    """The offset of the next message after this batch, which a commit of the batch stores."""
 
     @overload
     def __getitem__(self, index: int) -> ReceivedMessage: ...

@@ -1,6 +1,6 @@
-"""Broadcast consumption: each member reads every queue, and keeps its progress in a file of its own.
+"""Broadcast consumption: each member reads every queue, and keeps its offsets in a file of its own.
 
-Path and format are those of Java's clients, so that either goes on where the other has stopped
+Path and format are those of Java's clients, so that either continues where the other has stopped
 (live-broker-remoting.md, 7.2)."""
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from pathlib import Path
 from tempfile import NamedTemporaryFile
 
 from aiorocketmq._core.remoting.bodies import offset_file, parse_offsets
-from aiorocketmq._pull.interface import Wanted
+from aiorocketmq._pull.interface import PullSettings
 from aiorocketmq._pull.remoting_calls import RemotingPullCalls
 from aiorocketmq._remoting.session import RemotingSession
 from aiorocketmq.errors import UsageError
@@ -20,15 +20,15 @@ from aiorocketmq.message import MessageQueue
 
 
 class BroadcastPullCalls(RemotingPullCalls):
-    """Pulls as everywhere; offsets from the member's own file, and no other members."""
+    """Pulls as usual; offsets from the member's own file, and no other members."""
 
-    def __init__(self, session: RemotingSession, wanted: Wanted, file: OffsetFile) -> None:
-        super().__init__(session, wanted)
+    def __init__(self, session: RemotingSession, settings: PullSettings, file: OffsetFile) -> None:
+        super().__init__(session, settings)
         self._file = file
-        self._wanted: dict[MessageQueue, int] = {}
-        """What was committed here, written or still to be."""
+        self._offsets: dict[MessageQueue, int] = {}
+        """The committed offsets, whether written yet or not."""
         self._written: Mapping[MessageQueue, int] | None = None
-        """What the file holds; None before it was read."""
+        """The offsets in the file; None before it was read."""
         self._turn = asyncio.Lock()
 
     async def consumers(self, topic: str) -> tuple[str, ...]:
@@ -36,38 +36,38 @@ class BroadcastPullCalls(RemotingPullCalls):
         return (self._session.client_id,)
 
     async def committed(self, queue: MessageQueue) -> int | None:
-        """What this member has committed of `queue`; UsageError where its file cannot be read."""
+        """The committed offset of this member in `queue`; UsageError if its file cannot be read."""
         async with self._turn:
             if self._written is None:
                 self._written = await asyncio.to_thread(self._file.load)
         return self._written.get(queue)
 
     async def commit(self, queue: MessageQueue, offset: int) -> None:
-        """Write the member's next offset; many commits at a time are one write. Raises UsageError where the file cannot
-        be written."""
-        self._wanted[queue] = offset
+        """Write the member's next offset; concurrent commits are one write. Raises UsageError if the file cannot be
+        written."""
+        self._offsets[queue] = offset
         async with self._turn:
             if self._written is None or self._written.get(queue) != offset:
-                self._written = await asyncio.to_thread(self._file.save, dict(self._wanted))
+                self._written = await asyncio.to_thread(self._file.save, dict(self._offsets))
 
 
 class OffsetFile:
-    """The offsets of one member, which survive a kill at any moment."""
+    """The offsets of one member, in a file that survives a kill at any moment."""
 
     def __init__(self, directory: Path, member: str, group: str) -> None:
-        """`member` names the folder of the member, which it keeps for good."""
+        """`member` names the member's folder, which must not change."""
         if not member or "/" in member or "\\" in member or member in (".", ".."):
             raise ValueError(f"member {member!r} must be a name that a folder can have")
         self._path = directory / member / group / "offsets.json"
 
     def load(self) -> dict[MessageQueue, int]:
-        """The offsets as they were last written; none where there is no file. Blocks.
+        """Return the offsets as last written; none without a file. Blocks.
 
-        A damaged file is replaced by the one before, `.bak`; where that is damaged, too, a UsageError says so."""
+        For a damaged file, its predecessor `.bak` is used; if that is damaged as well, raises UsageError."""
         complaints = []
         for path in (self._path, self._backup):
             try:
-                if content := path.read_bytes():  # an empty one is what a kill may leave of Java's clients
+                if content := path.read_bytes():  # a kill of Java's clients may leave an empty one
                     return parse_offsets(content)
             except FileNotFoundError:
                 continue
@@ -75,23 +75,23 @@ class OffsetFile:
                 complaints.append(f"{path}: {error}")
         if complaints:
             raise UsageError(
-                f"the offsets of this member cannot be read ({'; '.join(complaints)}): mend the file, or delete it "
-                "to start anew"
+                f"the offsets of this member cannot be read ({'; '.join(complaints)}): repair the file, or delete it "
+                "to start again"
             )
         return {}
 
     def save(self, offsets: Mapping[MessageQueue, int]) -> dict[MessageQueue, int]:
-        """Write `offsets` beside those of other topics that the file has, and return all. Blocks."""
-        known = self.load()
-        text = offset_file({**known, **offsets}).encode()
+        """Merge `offsets` into the file, which may have those of other topics, and return all. Blocks."""
+        saved = self.load()
+        text = offset_file({**saved, **offsets}).encode()
         try:
             self._path.parent.mkdir(parents=True, exist_ok=True)
-            if known:
-                self._replace(self._backup, offset_file(known).encode())
+            if saved:
+                self._replace(self._backup, offset_file(saved).encode())
             self._replace(self._path, text)
         except OSError as error:
             raise UsageError(f"the offsets of this member cannot be written: {error}") from error
-        return {**known, **offsets}
+        return {**saved, **offsets}
 
     @property
     def _backup(self) -> Path:
@@ -99,7 +99,7 @@ class OffsetFile:
 
     @staticmethod
     def _replace(path: Path, content: bytes) -> None:
-        """Put `content` in the place of `path` at once: a reader sees the old or the new file."""
+        """Replace `path` by `content` atomically: a reader gets the old or the new file."""
         with NamedTemporaryFile(dir=path.parent, prefix=path.name, delete=False) as file:
             try:
                 file.write(content)

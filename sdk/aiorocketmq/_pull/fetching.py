@@ -1,4 +1,5 @@
-"""Keeps one pull out for every assigned queue whose last batch was taken, and holds what came until it is taken."""
+"""Keeps one pull in flight for every assigned queue whose last batch was taken, and keeps the answer until it is
+taken."""
 
 from __future__ import annotations
 
@@ -18,9 +19,9 @@ from aiorocketmq._core.pull_positions import PullPositions, PullTicket
 from aiorocketmq._core.settings import FilterText
 from aiorocketmq._pull.interface import RETRY, PullCalls
 from aiorocketmq._session.client import Client
-from aiorocketmq._session.emitting import Answer
-from aiorocketmq._session.persistence import Persistence
+from aiorocketmq._session.events import Answer
 from aiorocketmq._session.retrying import retried
+from aiorocketmq._session.tolerance import Tolerance
 from aiorocketmq.errors import RocketMQError, UsageError
 from aiorocketmq.hooks import AssignEvent, CommitEvent, Grain, SeekEvent
 from aiorocketmq.message import MessageQueue, ReceivedMessage
@@ -39,20 +40,20 @@ class Fetched:
     log_offsets: Sequence[int] = ()
 
 
-def tell_delivery(client: Client, fetched: Fetched, wanted: FilterText) -> None:
-    """Tell hooks what is handed out: no lease and no handle, but its place."""
-    if client.telling.is_watched:
-        asked = Sql(wanted.expression) if wanted.is_sql else Tags(wanted.expression)
-        client.telling.delivered(
-            fetched.messages, Answer(operation=None, broker=fetched.ticket.queue.broker, wanted=asked)
+def emit_delivery(client: Client, fetched: Fetched, wanted: FilterText) -> None:
+    """Emit deliveries without leases and handles, identified by their offsets."""
+    if client.emitter.is_watched:
+        filter_ = Sql(wanted.expression) if wanted.is_sql else Tags(wanted.expression)
+        client.emitter.delivered(
+            fetched.messages, Answer(operation=None, broker=fetched.ticket.queue.broker, filter=filter_)
         )
 
 
 class Fetching:
-    """The pulls of one consumer: one task per queue, each with one parked pull or one batch that waits."""
+    """The pulls of one consumer: one task per queue, each with one pull in flight or one batch that waits."""
 
     def __init__(self, session: Client, calls: PullCalls, *, start: Offset | datetime, grain: Grain) -> None:
-        """A queue that the group has never committed is read from `start` on; the group shares by `grain`."""
+        """A queue without committed offset is read from `start`; `grain` is what members of the group share."""
         self.positions = PullPositions[MessageQueue]()
         self._start_at = start
         self._grain = grain
@@ -65,12 +66,12 @@ class Fetching:
         self._watches: dict[MessageQueue, Watch] = {}
         self._generation = 0
         self._failures: dict[MessageQueue, RocketMQError] = {}
-        """Why queues are not pulled from any more; an assignment without them, or a seek, clears it."""
+        """Why queues are not pulled any more; an assignment without them, or a seek, clears it."""
         self._is_closed = False
         session.on_failure.append(partial(session.spawn, self._tell, name="report the end"))
 
     def assign(self, queues: Iterable[MessageQueue]) -> bool:
-        """Fetch exactly `queues` from now on; True when that is a change."""
+        """Fetch exactly `queues` from now on; True if that is a change."""
         added, dropped = self.positions.assign(queues)
         for queue in dropped:
             self._tasks.pop(queue).cancel()
@@ -81,12 +82,12 @@ class Fetching:
             self._start(queue)
         if dropped:
             self._session.spawn(self._tell, name="report an assignment")
-        telling = self._session.telling
-        if (added or dropped) and telling.is_watched:
+        emitter = self._session.emitter
+        if (added or dropped) and emitter.is_watched:
             self._generation += 1
-            telling.event(
+            emitter.event(
                 AssignEvent(
-                    client=telling.client,
+                    client=emitter.client,
                     queues=tuple(self.positions.queues),
                     generation=self._generation,
                     revoked=tuple(dropped),
@@ -96,22 +97,22 @@ class Fetching:
         return bool(added or dropped)
 
     async def seek(self, queue: MessageQueue, offset: int) -> None:
-        """Read on from `offset`; a pull that is out and a batch that waits are dropped."""
+        """Continue at `offset`; a pull in flight and a waiting batch are dropped."""
         self.positions.seek(queue, offset)
         self._tasks[queue].cancel()
         self._start(queue)
         await self._tell()
-        telling = self._session.telling
-        if telling.is_watched:
-            telling.event(SeekEvent(client=telling.client, queue=queue, offset=offset))
+        emitter = self._session.emitter
+        if emitter.is_watched:
+            emitter.event(SeekEvent(client=emitter.client, queue=queue, offset=offset))
 
     async def commit(self, queue: MessageQueue, offset: int) -> None:
-        """Store the group's next offset of any queue; raises what the server says against it."""
+        """Commit the group's next offset of any queue; raises the server's refusal."""
         await self._calls.commit(queue, offset)
         self.positions.note_committed(queue, offset)
-        telling = self._session.telling
-        if telling.is_watched:
-            telling.event(CommitEvent(client=telling.client, queue=queue, offset=offset))
+        emitter = self._session.emitter
+        if emitter.is_watched:
+            emitter.event(CommitEvent(client=emitter.client, queue=queue, offset=offset))
 
     def resume(self, queues: Iterable[MessageQueue]) -> None:
         """Deliver and fetch again after a pause."""
@@ -121,7 +122,7 @@ class Fetching:
         self._session.spawn(self._tell, name="report a resumption")
 
     async def position(self, queue: MessageQueue) -> int:
-        """Next offset that the user gets; waits until a fresh queue has its first one."""
+        """Return the offset of the next message for the user; waits until a new queue has its first one."""
         async with self._changed:
             while True:
                 self._session.check_usable()
@@ -135,9 +136,9 @@ class Fetching:
                 await self._changed.wait()
 
     async def take(self) -> Fetched | None:
-        """Wait for a batch that may be handed out; None once closed. Cancelling takes nothing.
+        """Wait for a batch that may be delivered; None once closed. A cancelled call takes nothing.
 
-        Raises what has ended the client, or a queue that is still assigned, once no other batch is there."""
+        Raises what stopped the client, or an assigned queue, if no other batch is left."""
         async with self._changed:
             while True:
                 if self._is_closed:
@@ -152,7 +153,7 @@ class Fetching:
                 await self._changed.wait()
 
     async def close(self) -> None:
-        """End all pulls; whoever waits in take() gets None."""
+        """Cancel all pulls; waiters in take() get None."""
         self._is_closed = True
         for task in self._tasks.values():
             task.cancel()
@@ -174,7 +175,7 @@ class Fetching:
 
     def _start(self, queue: MessageQueue) -> None:
         self._forget(queue)
-        # It outlives the task: a queue that has failed shows in the client's health as long as it is assigned.
+        # It outlives the task: a failed queue is part of the client's health while it is assigned.
         watch = self._session.watch(f"pulling from {queue.topic}/{queue.broker}/{queue.id}")
         self._watches[queue] = watch
         self._tasks[queue] = self._session.supervise(self._fetch, queue, name=watch.name, watch=watch)
@@ -189,22 +190,22 @@ class Fetching:
             self._changed.notify_all()
 
     async def _fetch(self, watch: Watch, queue: MessageQueue) -> None:
-        persistence = Persistence(self._session, watch)
-        fetch = partial(self._fetch_on, persistence, queue, self._wake[queue])
+        tolerance = Tolerance(self._session, watch)
+        fetch = partial(self._fetch_on, tolerance, queue, self._wake[queue])
         try:
             while True:
-                if await retried(fetch, persistence.delay_after):
-                    persistence.worked()
+                if await retried(fetch, tolerance.delay_after):
+                    tolerance.worked()
         except RocketMQError as error:
-            logger.error("%s has ended: %s", watch.name, error, extra=self._session.log_facts())
+            logger.error("%s failed permanently: %s", watch.name, error, extra=self._session.log_facts())
             watch.failed(error)
             self._failures[queue] = error
             await self._tell()
 
     async def _place(self, queue: MessageQueue) -> None:
         """Find where reading begins."""
-        # What failed before anything was committed must not be skipped, wherever reading begins; nor what arrives while
-        # the server is asked.
+        # What failed before anything was committed must not be skipped, wherever reading begins; nor what arrives
+        # during the request.
         start = Offset.BEGIN if queue.topic.startswith(RETRY) else self._start_at
         end = await self._calls.resolve(queue, start) if start is Offset.END else None
         committed = await self._calls.committed(queue)
@@ -213,8 +214,8 @@ class Fetching:
             offset = await self._calls.resolve(queue, start)
         self.positions.start_at(queue, offset, committed=committed)
 
-    async def _fetch_on(self, persistence: Persistence, queue: MessageQueue, wake: asyncio.Event) -> bool:
-        """Place the queue, wait for the next pull to be due, or pull: whichever comes next. Whether it has pulled."""
+    async def _fetch_on(self, tolerance: Tolerance, queue: MessageQueue, wake: asyncio.Event) -> bool:
+        """Set the first position, wait for the next pull, or pull: whichever is next. Return whether it has pulled."""
         if self.positions.position(queue) is None:
             await self._place(queue)
             await self._tell()
@@ -224,14 +225,14 @@ class Fetching:
             await wake.wait()
             return False
         try:
-            answer = await self._calls.pull(queue, ticket.offset, persistence.poll_length)
+            answer = await self._calls.pull(queue, ticket.offset, tolerance.poll_length)
         except BaseException:
             self.positions.failed(ticket)
             raise
         if self.positions.pulled(ticket, next_offset=answer.next_offset, has_messages=bool(answer.messages)):
-            if answer.is_moved and self._session.telling.is_watched:
-                client = self._session.telling.client
-                self._session.telling.event(
+            if answer.is_moved and self._session.emitter.is_watched:
+                client = self._session.emitter.client
+                self._session.emitter.event(
                     SeekEvent(client=client, queue=queue, offset=answer.next_offset, instead_of=ticket.offset)
                 )
             if answer.messages:

@@ -11,7 +11,7 @@ from aiorocketmq._consume.receive import MARGIN
 from aiorocketmq._core.offset import Offset
 from aiorocketmq._core.route import RouteQueue
 from aiorocketmq._core.settings import FilterText
-from aiorocketmq._pull.interface import Pulled, Wanted, check_offset
+from aiorocketmq._pull.interface import Pulled, PullSettings, check_offset
 from aiorocketmq._session.calls import GET_OFFSET, PULL, QUERY_OFFSET, UPDATE_OFFSET
 from aiorocketmq._session.conversion import (
     filter_to_wire,
@@ -39,17 +39,18 @@ logger = logging.getLogger(__name__)
 class GrpcPullCalls:
     """Pulls and offsets of one group."""
 
-    def __init__(self, session: Session, wanted: Wanted) -> None:
+    def __init__(self, session: Session, settings: PullSettings) -> None:
         self._session = session
-        self._group = wanted.group
-        self._filters = wanted.filters
-        self._max_messages = wanted.max_messages
-        self._wait = wanted.wait
+        self._group = settings.group
+        self._filters = settings.filters
+        self._max_messages = settings.max_messages
+        self._wait = settings.wait
 
     async def probe(self) -> None:
-        """Raise NotSupportedError, with the remedy, unless the server knows the calls; any refusal shows that it does.
+        """Raise NotSupportedError, with the remedy, unless the server knows the calls; any other refusal shows that it
+        does.
 
-        Made before our settings are sent: servers that do not know pull consumers end the stream of those."""
+        Made before our settings are sent: servers without pull consumers end the stream of those."""
         endpoint = self._session.network.endpoint
         request = pb.GetOffsetRequest(group=self._session.resource(self._group))
         try:
@@ -76,7 +77,7 @@ class GrpcPullCalls:
         return tuple(source.queue for source in route.readable)
 
     async def pull(self, queue: MessageQueue, offset: int, poll_length: Callable[[float], float]) -> Pulled:
-        """Read from `offset` on, waiting for messages as long as `poll_length` makes of what is configured."""
+        """Read from `offset`, waiting for messages for the configured time after `poll_length`."""
         wait = poll_length(self._wait)
         source = await self._source(queue)
         request = pb.PullMessageRequest(
@@ -123,7 +124,7 @@ class GrpcPullCalls:
         return self._pulled(queue, offset, tuple(collecting.messages), next_offset, status)
 
     async def committed(self, queue: MessageQueue) -> int | None:
-        """The group's committed offset, None where there is none."""
+        """The group's committed offset, None if unset."""
         source = await self._source(queue)
         request = pb.GetOffsetRequest(
             group=self._session.resource(self._group),
@@ -139,7 +140,7 @@ class GrpcPullCalls:
         return answer.offset if answer.offset >= 0 else None
 
     async def commit(self, queue: MessageQueue, offset: int) -> None:
-        """Store the group's next offset."""
+        """Commit the group's next offset."""
         source = await self._source(queue)
         request = pb.UpdateOffsetRequest(
             group=self._session.resource(self._group),
@@ -155,7 +156,7 @@ class GrpcPullCalls:
         return False
 
     async def resolve(self, queue: MessageQueue, offset: Offset | int | datetime) -> int:
-        """The number of an offset that is given by place or instant."""
+        """The number of a symbolic offset or a time."""
         check_offset(offset)
         if isinstance(offset, int):
             return offset
@@ -206,8 +207,8 @@ class GrpcPullCalls:
     ) -> Pulled:
         is_moved = status.code == pb.Code.ILLEGAL_OFFSET and next_offset is not None
         if is_moved:
-            # Retention has passed the offset, or somebody has sought beyond the end: go on where the server says.
-            logger.warning("%s has no offset %d, reading goes on at %d", queue, offset, next_offset)
+            # Retention has passed the offset, or a seek went beyond the end: continue where the server specifies.
+            logger.warning("%s has no offset %d, reading continues at %d", queue, offset, next_offset)
         elif status.code not in (pb.Code.OK, pb.Code.MESSAGE_NOT_FOUND):
             raise refusal(
                 status.code,

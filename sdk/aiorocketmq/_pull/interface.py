@@ -1,4 +1,4 @@
-"""What a pull consumer asks of servers, on whichever wire."""
+"""Interface between a pull consumer and its wire."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from aiorocketmq.hooks import Grain
 from aiorocketmq.message import MessageQueue, ReceivedMessage
 
 RETRY = "%RETRY%"
-"""Begins the topic in which brokers keep what a group is to get again."""
+"""Prefix of a group's retry topic."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,17 +24,17 @@ class Pulled:
     messages: tuple[ReceivedMessage, ...]
     next_offset: int
     is_moved: bool = False
-    """Whether the server did not have the offset, and named another one to go on at."""
+    """Whether the server did not have the offset, and returned another one to continue at."""
     log_offsets: tuple[int, ...] = ()
-    """Where the broker's log has each message, which names it to the broker; of the remoting protocol alone."""
+    """The commit log offset of each message, which identifies it to the broker; remoting protocol only."""
 
 
 @dataclass(frozen=True, slots=True)
 class Broadcast:
-    """Every member reads all queues, and keeps its own progress in a file.
+    """Each member reads all queues, and keeps its own offsets in a file.
 
-    The file is `directory/member/group/offsets.json`, written as Java's clients do: with the member of one
-    (`10.0.0.5@DEFAULT`), reading goes on where that has stopped. Two members must not have one name."""
+    The file is `directory/member/group/offsets.json`, written as Java's clients do: with the member name of a Java
+    client (`10.0.0.5@DEFAULT`), reading continues where that has stopped. Two members must not have the same name."""
 
     member: str = ""
     """The name of this member, the same at each start; by default that of the machine with `@DEFAULT`."""
@@ -42,23 +42,23 @@ class Broadcast:
 
 
 @dataclass(frozen=True, slots=True)
-class Wanted:
-    """What a pull consumer is to read, and how."""
+class PullSettings:
+    """What a pull consumer reads, and how."""
 
     group: str
     topics: Collection[str]
-    """Those whose queues are shared with the group."""
+    """Topics whose queues are shared with the group."""
     filters: Mapping[str, FilterText]
     start: Offset | datetime
     max_messages: int
     wait: float
     broadcast: Broadcast | None = None
     is_young_whole: bool = False
-    """Whether brokers may say that a group begins a young queue at its first message, wherever it starts otherwise."""
+    """Whether brokers may let a group begin a young queue at its first message, wherever it starts otherwise."""
     is_handed: bool = False
-    """Whether messages are handed to handlers, which ask for attempts, and for the topic that a retry comes from."""
+    """Whether messages are for handlers, which need attempts, and the original topic of a retry."""
     allow_pop_members: bool = False
-    """Whether the group may have members that are handed messages and own no queues."""
+    """Whether the group may have members that receive messages and own no queues."""
 
     @property
     def grain(self) -> Grain:
@@ -73,23 +73,23 @@ class PullCalls(Protocol):
         """The readable queues of `topic`."""
 
     async def pull(self, queue: MessageQueue, offset: int, poll_length: Callable[[float], float]) -> Pulled:
-        """Read from `offset` on, waiting for messages as long as `poll_length` makes of what is configured."""
+        """Read from `offset`, waiting for messages for the configured time after `poll_length`."""
 
     async def committed(self, queue: MessageQueue) -> int | None:
-        """The group's committed offset, None where there is none."""
+        """The group's committed offset, None if unset."""
 
     async def commit(self, queue: MessageQueue, offset: int) -> None:
-        """Store the group's next offset."""
+        """Commit the group's next offset."""
 
     def is_at_replica(self, queue: MessageQueue) -> bool:
-        """Whether `queue` is read from a replica for now, since the server that stores its offsets is away."""
+        """Whether `queue` is currently read from a replica, since the master that stores its offsets is unavailable."""
 
     async def resolve(self, queue: MessageQueue, offset: Offset | int | datetime) -> int:
-        """The number of an offset that is given by place or instant; ValueError for one that cannot be."""
+        """The number of a symbolic offset or a time; ValueError for an invalid one."""
 
 
 def check_offset(offset: Offset | int | datetime) -> None:
-    """Raise ValueError or TypeError unless this can be an offset."""
+    """Raise ValueError or TypeError unless `value` is a valid offset."""
     if isinstance(offset, Offset):
         return
     if isinstance(offset, datetime):

@@ -20,21 +20,21 @@ logger = logging.getLogger(__name__)
 
 
 class QueueLocks:
-    """The locks of one member. Brokers release a lock 60 s after it was last taken, whatever becomes of its member."""
+    """The locks of one member. Brokers release a lock 60 s after it was last locked or renewed."""
 
     def __init__(self, session: RemotingSession, group: str) -> None:
         self._session = session
         self._group = group
 
     async def lock(self, queues: Collection[MessageQueue]) -> frozenset[MessageQueue]:
-        """Take, or take again, the locks of `queues`; those that this member has now. Raises what a broker answers."""
+        """Lock `queues`, or renew their locks; return those that are locked now. Raises the broker's refusal."""
         locked = await asyncio.gather(
             *(self._lock(broker, of_broker) for broker, of_broker in _by_broker(queues).items())
         )
         return frozenset().union(*locked)
 
     async def unlock(self, queues: Collection[MessageQueue]) -> None:
-        """Release the locks of `queues`; where that fails, brokers do it by themselves."""
+        """Release the locks of `queues`; if that fails, they expire at the broker."""
         for broker, of_broker in _by_broker(queues).items():
             try:
                 with self._told(of_broker, is_release=True) as done:
@@ -60,15 +60,15 @@ class QueueLocks:
     def _told(
         self, queues: Iterable[MessageQueue], *, is_release: bool = False
     ) -> Iterator[set[MessageQueue]]:
-        """Report the request for each queue, and what became of it: it succeeded for those put into the set."""
+        """Emit the request for each queue and its outcome: success for those that the block adds to the set."""
         done: set[MessageQueue] = set()
-        telling = self._session.telling
-        if not telling.is_watched:
+        emitter = self._session.emitter
+        if not emitter.is_watched:
             yield done
             return
         calls = [
             LockEvent(
-                client=telling.client,
+                client=emitter.client,
                 phase=Phase.INVOKE,
                 operation=self._session.next_operation(),
                 queue=queue,
@@ -77,8 +77,8 @@ class QueueLocks:
             for queue in queues
         ]
         for call in calls:
-            telling.event(call)
-        # A request without an answer may have been carried out.
+            emitter.event(call)
+        # A request without an answer may have taken effect.
         outcome, failure = Phase.INFO, None
         try:
             yield done
@@ -91,11 +91,11 @@ class QueueLocks:
         finally:
             for call in calls:
                 phase = Phase.OK if call.queue in done else outcome
-                telling.event(replace(call, phase=phase, error=failure))
+                emitter.event(replace(call, phase=phase, error=failure))
 
 
 def _by_broker(queues: Collection[MessageQueue]) -> dict[str, list[MessageQueue]]:
-    found: defaultdict[str, list[MessageQueue]] = defaultdict(list)
+    by_broker: defaultdict[str, list[MessageQueue]] = defaultdict(list)
     for queue in queues:
-        found[queue.broker].append(queue)
-    return found
+        by_broker[queue.broker].append(queue)
+    return by_broker

@@ -18,7 +18,7 @@ from aiorocketmq._core.remoting.frame import Frame
 from aiorocketmq._core.remoting.records import MalformedRecordError, Record, read_records
 from aiorocketmq._core.settings import FilterText
 from aiorocketmq._core.tags import matches_tags, parse_tags
-from aiorocketmq._pull.interface import RETRY, Pulled, Wanted, check_offset
+from aiorocketmq._pull.interface import RETRY, Pulled, PullSettings, check_offset
 from aiorocketmq._remoting.codes import RequestCode, ResponseCode
 from aiorocketmq._remoting.messages import received, unpack
 from aiorocketmq._remoting.replicas import goes_on
@@ -31,29 +31,30 @@ Parsed = TypeVar("Parsed")
 logger = logging.getLogger(__name__)
 
 HOLD_MARGIN = 10.0
-"""Seconds that a pull may take beyond its wait: brokers look at held pulls every 5 s."""
+"""Seconds that a pull may take beyond its wait: brokers check held pulls every 5 s."""
 AT_REPLICA = 5.0
-"""Seconds that a pull waits at most where a replica is read."""
+"""Maximum seconds of a pull at a replica."""
 
 _SUSPEND, _SUBSCRIPTION = 2, 4
-"""Bits of a pull: the broker may hold it; it goes by the filter in it."""
+"""Flags of a pull: the broker may hold it; it has a filter."""
 
 
 class RemotingPullCalls:
-    """Pulls and offsets of one group; every pull carries its filter, so that nothing hangs on what brokers remember."""
+    """Pulls and offsets of one group; every pull carries its filter, so that nothing depends on the state of
+    brokers."""
 
-    def __init__(self, session: RemotingSession, wanted: Wanted) -> None:
+    def __init__(self, session: RemotingSession, settings: PullSettings) -> None:
         self._session = session
-        self._group = wanted.group
-        self._filters = wanted.filters
-        self._max_messages = wanted.max_messages
-        self._wait = wanted.wait
-        self._is_handed = wanted.is_handed
-        self._if_new = {} if wanted.is_young_whole else {"setZeroIfNotFound": "false"}
+        self._group = settings.group
+        self._filters = settings.filters
+        self._max_messages = settings.max_messages
+        self._wait = settings.wait
+        self._is_handed = settings.is_handed
+        self._if_new = {} if settings.is_young_whole else {"setZeroIfNotFound": "false"}
         self._tags: dict[FilterText, frozenset[str]] = {}
-        """The tags of each filter that was met."""
-        self._topics = wanted.topics
-        self._allow_pop_members = wanted.allow_pop_members
+        """The tags of each filter that occurred."""
+        self._topics = settings.topics
+        self._allow_pop_members = settings.allow_pop_members
         self._unclear: set[str] = set()
         """Members whose protocol is unknown, each of which is logged once."""
         self._checked: set[str] = set()
@@ -66,7 +67,7 @@ class RemotingPullCalls:
     async def consumers(self, topic: str) -> tuple[str, ...]:
         """The client ids of the group's members, as a broker of `topic` knows them, sorted.
 
-        Raises UsageError for members that are handed messages, unless these are allowed."""
+        Raises UsageError for members that receive messages without owning queues, unless these are allowed."""
         answer = await self._session.call_any(
             topic, RequestCode.GET_CONSUMER_LIST_BY_GROUP, {"consumerGroup": self._group}
         )
@@ -76,16 +77,16 @@ class RemotingPullCalls:
         return consumers
 
     async def check_group(self, queue: MessageQueue) -> None:
-        """Raise GroupNotFoundError where the broker of `queue` does not have the group, and creates none by use.
+        """Raise GroupNotFoundError if the broker of `queue` does not have the group, and creates none on demand.
 
-        Other requests hide that: heartbeats succeed, and a group without members is a fault of the server."""
+        Other requests hide that: heartbeats succeed, and a group without members is a server error."""
         # An offset that no queue has, so that nothing is read.
         await self._ask_pull(queue, 2**62, FilterText(), wait=0.0, timeout=self._session.timeouts.request)
 
     async def check_members(self) -> None:
-        """Raise UsageError where the group has members that are handed messages already."""
+        """Raise UsageError if the group has members that receive messages without owning queues."""
         for topic in self._topics:
-            # Nobody is there, or it cannot be known now: whoever shares the queues asks again.
+            # There is no member, or members are unknown for now: the next rebalance checks again.
             with suppress(RefusedError, UnreachableError):
                 await self.consumers(topic)
 
@@ -101,21 +102,21 @@ class RemotingPullCalls:
             )
         if popping := pop_members(consumers):
             raise UsageError(
-                f"group {self._group!r} has members that are handed messages over gRPC ({', '.join(popping[:3])}) and "
+                f"group {self._group!r} has members that receive messages over gRPC ({', '.join(popping[:3])}) and "
                 "move the same offsets, so that messages would be skipped or read twice; use another group, or "
                 "allow_pop_members=True",
                 group=self._group,
             )
 
     async def pull(self, queue: MessageQueue, offset: int, poll_length: Callable[[float], float]) -> Pulled:
-        """Read from `offset` on, waiting for messages as long as `poll_length` makes of what is configured."""
-        wanted = self._filters.get(queue.topic, FilterText())
-        if wanted.is_sql:
-            await self._check(queue, wanted)
-        # Messages come to the replica as to the master; a short wait brings reading back to the master soon.
+        """Read from `offset`, waiting for messages for the configured time after `poll_length`."""
+        filter_ = self._filters.get(queue.topic, FilterText())
+        if filter_.is_sql:
+            await self._check(queue, filter_)
+        # Messages reach the replica as well as the master; a short wait soon brings reading back to the master.
         wait = poll_length(min(self._wait, AT_REPLICA) if self.is_at_replica(queue) else self._wait)
         timeout = wait + max(HOLD_MARGIN, self._session.timeouts.request)
-        answer = await self._ask_pull(queue, offset, wanted, wait=wait, timeout=timeout)
+        answer = await self._ask_pull(queue, offset, filter_, wait=wait, timeout=timeout)
         next_offset = self._number(answer, "nextBeginOffset", "a pull")
         try:
             is_moved = _is_moved(answer, offset, next_offset)
@@ -123,7 +124,7 @@ class RemotingPullCalls:
             raise self._session.malformed("a pull", error) from error
         if is_moved:
             logger.warning(
-                "%s has no offset %d (%s), reading goes on at %d",
+                "%s has no offset %d (%s), reading continues at %d",
                 queue,
                 offset,
                 answer.remark,
@@ -143,14 +144,14 @@ class RemotingPullCalls:
             raise self._session.malformed(f"a pull from {queue}", ValueError(why))
         limit = self._session.network.max_decompressed_body
         try:
-            found = [
+            matching = [
                 each
                 for record in read_records(answer.body)
                 for each in unwrapped(record, limit, unpack_with_extra)
             ]
         except MalformedRecordError as error:
             raise self._session.malformed(f"a message of {queue}", error) from error
-        messages, log_offsets = await self._messages(queue, found, wanted)
+        messages, log_offsets = await self._messages(queue, matching, filter_)
         return Pulled(messages, next_offset, log_offsets=log_offsets)
 
     async def _ask_pull(
@@ -163,7 +164,7 @@ class RemotingPullCalls:
                 "consumerGroup": self._group,
                 "queueOffset": str(offset),
                 "maxMsgNums": str(self._max_messages),
-                # A wait of nothing would be held all the same, until the broker looks at held pulls.
+                # A wait of 0 would be held all the same, until the broker checks held pulls.
                 "sysFlag": str(_SUBSCRIPTION | (_SUSPEND if wait > 0 else 0)),
                 "commitOffset": "0",
                 "suspendTimeoutMillis": str(round(wait * 1000)),
@@ -181,15 +182,15 @@ class RemotingPullCalls:
         )
 
     async def committed(self, queue: MessageQueue) -> int | None:
-        """The group's committed offset, None where there is none.
+        """The group's committed offset, None if unset.
 
-        Brokers before 5.0 answer 0 instead for a young queue, and for one that they do not know."""
+        Brokers before 5.0 return 0 instead for a young queue, and for an unknown one."""
         try:
             answer = await self._session.read(
                 queue,
                 RequestCode.QUERY_CONSUMER_OFFSET,
                 {"consumerGroup": self._group, **self._if_new},
-                # 0 is what old brokers say for a group that they do not know, too.
+                # Old brokers return 0 for an unknown group as well.
                 is_usable=lambda answer: answer.fields.get("offset") != "0",
             )
         except OffsetNotFoundError:
@@ -198,7 +199,7 @@ class RemotingPullCalls:
         return offset if offset >= 0 else None
 
     async def commit(self, queue: MessageQueue, offset: int) -> None:
-        """Store the group's next offset; GroupNotFoundError as long as nobody of the group has pulled (from 5.3 on)."""
+        """Commit the group's next offset; GroupNotFoundError until a member of the group has pulled (from 5.3 on)."""
         await self._session.call(
             queue,
             RequestCode.UPDATE_CONSUMER_OFFSET,
@@ -206,11 +207,11 @@ class RemotingPullCalls:
         )
 
     def is_at_replica(self, queue: MessageQueue) -> bool:
-        """Whether `queue` is read from a replica for now, since its master is away."""
+        """Whether `queue` is currently read from a replica, since its master is unavailable."""
         return self._session.replicas.is_away(queue.broker)
 
     async def resolve(self, queue: MessageQueue, offset: Offset | int | datetime) -> int:
-        """The number of an offset that is given by place or instant; see `PullConsumer.seek`."""
+        """The number of a symbolic offset or a time; see `PullConsumer.seek`."""
         check_offset(offset)
         if isinstance(offset, int):
             return offset
@@ -222,11 +223,11 @@ class RemotingPullCalls:
             answer = await self._session.read(queue, RequestCode.GET_MIN_OFFSET)
         else:
             answer = await self._session.read(queue, RequestCode.GET_MAX_OFFSET)
-        # Brokers know no offset of a queue that never had a message.
+        # Brokers have no offset of a queue that never had a message.
         return max(0, self._number(answer, "offset", "an offset", least=-1))
 
     async def _check(self, queue: MessageQueue, wanted: FilterText) -> None:
-        """Raise IllegalFilterError for an SQL expression that the broker cannot read: it would deliver everything."""
+        """Raise IllegalFilterError for an SQL expression that the broker cannot parse: it would deliver everything."""
         if queue.topic not in self._checked:
             body = check_body(self._session.client_id, self._group, queue.topic, wanted)
             await self._session.read(queue, RequestCode.CHECK_CLIENT_CONFIG, body=body)
@@ -242,7 +243,7 @@ class RemotingPullCalls:
         log_offsets: list[int] = []
         for record in found:
             message, is_packed = received(record, queue, self._group, limit)
-            # Without a filter, nobody has asked for the tag yet, which takes as long as all the rest.
+            # Without a filter, the tag is not parsed yet, which takes as long as all the rest.
             if tags and not matches_tags(tags, message.tag):
                 continue
             if is_packed:
@@ -277,9 +278,9 @@ class RemotingPullCalls:
 
 
 def _is_moved(answer: Frame, offset: int, next_offset: int) -> bool:
-    """Whether reading goes on at `next_offset` because the broker has nothing at `offset`.
+    """Whether reading continues at `next_offset` because the broker has nothing at `offset`.
 
-    What it has looked through without finding what is wanted is no move, but what it has deleted meanwhile is."""
+    Messages that were filtered out are no such gap, but messages that were deleted meanwhile are."""
     if answer.code == ResponseCode.PULL_RETRY_IMMEDIATELY:
         return next_offset < offset or ("minOffset" in answer.fields and answer.number("minOffset") > offset)
     return answer.code != ResponseCode.SUCCESS and next_offset != offset

@@ -11,7 +11,7 @@ from aiorocketmq._core.remoting.bodies import BROADCASTING, CLUSTERING, consumer
 from aiorocketmq._core.settings import Declaration, FilterText
 from aiorocketmq._pull.broadcast import BroadcastPullCalls, OffsetFile
 from aiorocketmq._pull.grpc_calls import GrpcPullCalls
-from aiorocketmq._pull.interface import RETRY, Wanted
+from aiorocketmq._pull.interface import RETRY, PullSettings
 from aiorocketmq._pull.remoting_calls import RemotingPullCalls
 from aiorocketmq._remoting.session import RemotingSession
 from aiorocketmq._session.session import Session
@@ -20,7 +20,7 @@ from aiorocketmq.hooks import Hook, Role
 
 
 def grpc(
-    endpoint: str | Connection, wanted: Wanted, *, hooks: Sequence[Hook], options: ConnectionOptions
+    endpoint: str | Connection, settings: PullSettings, *, hooks: Sequence[Hook], options: ConnectionOptions
 ) -> tuple[Session, GrpcPullCalls]:
     """A session with a gRPC server, and the calls over it."""
 
@@ -29,64 +29,64 @@ def grpc(
 
     session = Session(
         endpoint,
-        Declaration(client_type="PULL_CONSUMER", group=wanted.group, subscriptions=dict(wanted.filters)),
+        Declaration(client_type="PULL_CONSUMER", group=settings.group, subscriptions=dict(settings.filters)),
         role=Role.PULL,
         hooks=hooks,
         first_call=probe,
         options=options,
     )
-    calls = GrpcPullCalls(session, wanted)
+    calls = GrpcPullCalls(session, settings)
     return session, calls
 
 
 def remoting(
-    endpoint: str | Connection, wanted: Wanted, *, hooks: Sequence[Hook], options: ConnectionOptions
+    endpoint: str | Connection, settings: PullSettings, *, hooks: Sequence[Hook], options: ConnectionOptions
 ) -> tuple[RemotingSession, RemotingPullCalls]:
-    """A session with name servers and brokers, known to these as a member of its group where topics are shared."""
+    """A session with name servers and brokers, which know it as a member of its group if topics are shared."""
 
     told: Mapping[str, FilterText] = {}
     told_at = 0
 
     def heartbeat(client_id: str) -> bytes:
         nonlocal told, told_at
-        subscriptions = _subscriptions(wanted)
+        subscriptions = _subscriptions(settings)
         if subscriptions != told:  # brokers keep the newest of each topic
             told, told_at = subscriptions, int(session.environment.wall() * 1000)
         consumer = consumer_data(
-            wanted.group,
+            settings.group,
             subscriptions,
-            model=CLUSTERING if wanted.broadcast is None else BROADCASTING,
-            from_where=_FROM_WHERE.get(wanted.start, "CONSUME_FROM_TIMESTAMP"),
+            model=CLUSTERING if settings.broadcast is None else BROADCASTING,
+            from_where=_FROM_WHERE.get(settings.start, "CONSUME_FROM_TIMESTAMP"),
             version=told_at,
-            is_handed=wanted.is_handed,
+            is_handed=settings.is_handed,
         )
         return heartbeat_body(client_id, consumers=(consumer,))
 
     session = RemotingSession(
         endpoint,
-        role=Role.PUSH if wanted.is_handed else Role.PULL,
-        group=wanted.group,
+        role=Role.PUSH if settings.is_handed else Role.PULL,
+        group=settings.group,
         hooks=hooks,
-        topics=wanted.topics,
-        heartbeat=heartbeat if wanted.topics else None,
+        topics=settings.topics,
+        heartbeat=heartbeat if settings.topics else None,
         options=options,
     )
-    if wanted.broadcast is None:
-        calls = RemotingPullCalls(session, wanted)
+    if settings.broadcast is None:
+        calls = RemotingPullCalls(session, settings)
     else:
-        member = wanted.broadcast.member or f"{session.environment.host}@DEFAULT"
-        file = OffsetFile(Path(wanted.broadcast.directory).expanduser(), member, wanted.group)
-        calls = BroadcastPullCalls(session, wanted, file)
+        member = settings.broadcast.member or f"{session.environment.host}@DEFAULT"
+        file = OffsetFile(Path(settings.broadcast.directory).expanduser(), member, settings.group)
+        calls = BroadcastPullCalls(session, settings, file)
     session.before_joining = calls.check_members
     return session, calls
 
 
-def _subscriptions(wanted: Wanted) -> Mapping[str, FilterText]:
-    """What a member tells brokers that it reads: always all of it, since that replaces what they knew."""
-    if not wanted.is_handed:
-        return {topic: wanted.filters.get(topic, FilterText()) for topic in wanted.topics}
-    retries = {} if wanted.broadcast is not None else {f"{RETRY}{wanted.group}": FilterText()}
-    return {**wanted.filters, **retries}
+def _subscriptions(settings: PullSettings) -> Mapping[str, FilterText]:
+    """The subscriptions in a member's heartbeat: always all of them, since they replace what brokers know."""
+    if not settings.is_handed:
+        return {topic: settings.filters.get(topic, FilterText()) for topic in settings.topics}
+    retries = {} if settings.broadcast is not None else {f"{RETRY}{settings.group}": FilterText()}
+    return {**settings.filters, **retries}
 
 
 _FROM_WHERE: Mapping[Offset | datetime, str] = {

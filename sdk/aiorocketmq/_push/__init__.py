@@ -1,1 +1,1 @@
-"""The edge of the push consumer: waits, runs handlers and calls the server, as the cores decide."""
+"""The push consumer: receives, runs handlers and settles, on either wire."""

@@ -1,4 +1,4 @@
-"""Asks a server which queues it assigns to a client of a group."""
+"""Query for the queues that a server assigns to a client of a group."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from aiorocketmq.wire import messages as pb
 
 
 async def assignments(session: Session, topic: str) -> list[RouteQueue]:
-    """The queues that the server assigns to this client of its group; an id of -1 is a whole broker."""
+    """Return the queues that the server assigns to this client; an id of -1 stands for all queues of a broker."""
     route = await session.route(topic)
     servers = [each.endpoint for each in route.readable] or [session.access]
     endpoint = session.access if session.access in servers else session.environment.random.choice(servers)

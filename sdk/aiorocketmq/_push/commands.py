@@ -1,4 +1,4 @@
-"""Answers the commands that an operator sends through the server: handle this message, show your stacks."""
+"""Commands that an operator sends through the server: verify a message, print stacks."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ from aiorocketmq.wire import messages as pb
 async def verify_message(
     session: Session, handlers: Handlers, endpoint: Endpoint, command: pb.TelemetryCommand
 ) -> None:
-    """Run the handler once with the message of the command, outside of cache and leases (client-behaviour.md 7.1)."""
-    asked = command.verify_message_command
-    message = await lone_message(session, asked.message, endpoint)
+    """Call the handler once with the message of the command, outside of cache and leases (client-behaviour.md 7.1)."""
+    request = command.verify_message_command
+    message = await lone_message(session, request.message, endpoint)
     failure: Exception | None
     if handlers.has(message.topic):
         failure = await handlers.run(message)
@@ -29,17 +29,17 @@ async def verify_message(
     code = pb.Code.OK if failure is None else pb.Code.FAILED_TO_CONSUME_MESSAGE
     answer = pb.TelemetryCommand(
         status=pb.Status(code=code, message="" if failure is None else repr(failure)),
-        verify_message_result=pb.VerifyMessageResult(nonce=asked.nonce),
+        verify_message_result=pb.VerifyMessageResult(nonce=request.nonce),
     )
     await session.reply(endpoint, answer)
 
 
 async def print_stacks(session: Session, endpoint: Endpoint, command: pb.TelemetryCommand) -> None:
-    """Answer with the stacks of all threads and of all tasks of this loop."""
-    asked = command.print_thread_stack_trace_command
+    """Reply with the stacks of all threads and of all tasks of this loop."""
+    request = command.print_thread_stack_trace_command
     answer = pb.TelemetryCommand(
         status=pb.Status(code=pb.Code.OK),
-        thread_stack_trace=pb.ThreadStackTrace(nonce=asked.nonce, thread_stack_trace=stacks()),
+        thread_stack_trace=pb.ThreadStackTrace(nonce=request.nonce, thread_stack_trace=stacks()),
     )
     await session.reply(endpoint, answer)
 

@@ -1,4 +1,4 @@
-"""Everything of a push consumer between its start and its end: receiving, handling, settling, put together."""
+"""A running push consumer over gRPC: receiving, handling and settling, composed."""
 
 from __future__ import annotations
 
@@ -12,25 +12,25 @@ import anyio
 from aiorocketmq._aio.event import Signal
 from aiorocketmq._aio.shielding import uninterrupted
 from aiorocketmq._consume.leases import LeaseKeeper
-from aiorocketmq._consume.settle import Settling
+from aiorocketmq._consume.settler import LeaseSettler
 from aiorocketmq._core.lease import LeaseState
 from aiorocketmq._core.outcomes import (
     ACKNOWLEDGE,
     Acknowledge,
-    GiveBack,
     Outcome,
-    RunAgain,
+    Release,
+    RetryLocally,
     outcome_of,
     outcome_of_corrupted,
 )
 from aiorocketmq._core.receive_cache import ReceiveCache
 from aiorocketmq._core.settings import FilterText
 from aiorocketmq._core.stop_states import ConsumerEvent, ConsumerLife
-from aiorocketmq._push.counting import Counts, PushStatistics
+from aiorocketmq._push.delivery import Delivery, order_key_of
 from aiorocketmq._push.handlers import Handlers, log_failure
-from aiorocketmq._push.held import Held, lane_of
 from aiorocketmq._push.receiving import Receiving
-from aiorocketmq._push.settlement import Settlement
+from aiorocketmq._push.settler import BackgroundSettler
+from aiorocketmq._push.statistics import Counts, PushStatistics
 from aiorocketmq._push.workers import Workers
 from aiorocketmq._session.session import Session
 from aiorocketmq.clock import Timer
@@ -40,12 +40,12 @@ from aiorocketmq.message import MessageQueue, ReceivedMessage
 logger = logging.getLogger(__name__)
 
 AHEAD = 4
-"""Batches, and rounds of handlers, that one queue is received ahead: enough to keep all handlers busy. More would
-only keep messages from other consumers of the group, and their leases would have to be renewed meanwhile."""
+"""Batches, and turns of handlers, that one queue is received ahead: enough to keep all handlers busy. More would only
+keep messages from other consumers of the group, and their leases would have to be renewed meanwhile."""
 
 
 class Consumption:
-    """Everything of a push consumer that lives from its start to its stop, put together."""
+    """A push consumer over gRPC from its start to its stop."""
 
     def __init__(
         self,
@@ -63,24 +63,24 @@ class Consumption:
         self._session = session
         self._clock = session.clock
         self.counts = Counts()
-        self.held: set[Held] = set()
-        self._nothing_held = Signal()
-        self._run_again: dict[Held, Timer] = {}
+        self.in_flight: set[Delivery] = set()
+        self._none_in_flight = Signal()
+        self._local_retries: dict[Delivery, Timer] = {}
         self._cache = ReceiveCache[MessageQueue](
             max_messages=limits.messages,
             max_bytes=limits.bytes,
             max_ahead=AHEAD * (session.settings.receive_batch + concurrency),
         )
-        settling = Settling(session)
+        settler = LeaseSettler(session)
         self._leases = LeaseKeeper(
             invisible=invisible,
-            change=settling.change,
+            change=settler.change,
             spawn=session.spawn,
             clock=self._clock,
             watch=session.watch("renewing leases"),
         )
-        self._settlement = Settlement(session, settling, ended=self._ended, acked=self._acked, rng=rng)
-        self._workers = Workers[Held](
+        self._settler = BackgroundSettler(session, settler, ended=self._ended, acked=self._acked, rng=rng)
+        self._workers = Workers[Delivery](
             session,
             handlers,
             concurrency=concurrency,
@@ -93,15 +93,15 @@ class Consumption:
             filters=filters,
             cache=self._cache,
             invisible=invisible,
-            settler=settling,
+            settler=settler,
             arrived=self._arrived,
             rng=rng,
         )
 
     async def start(self, until: float) -> None:
-        """Take up the first assignments, tried again until `until` of the loop's time after what may pass.
+        """Receive from the first assignments, retried until `until` of the loop's time after transient errors.
 
-        On an error, what has arrived by then is given back first."""
+        After an error, messages that have arrived are released first."""
         self._life.apply(ConsumerEvent.STARTED)
         self._clock.join(self)
         try:
@@ -112,29 +112,31 @@ class Consumption:
             raise
 
     def stop(self) -> None:
-        """Begin the stop; what waits for a handler goes back at once."""
+        """Begin the stop; messages that wait for a handler are released at once."""
         if not self._life.apply(ConsumerEvent.STOP):
             return
         self.receiving.stop()
-        delayed = list(self._run_again)
-        for timer in self._run_again.values():
+        delayed = list(self._local_retries)
+        for timer in self._local_retries.values():
             timer.cancel()
-        self._run_again.clear()
-        for held in (*delayed, *self._workers.stop_starting()):
-            self._carry_out(held, GiveBack(0.0))
+        self._local_retries.clear()
+        for delivery in (*delayed, *self._workers.stop_starting()):
+            self._carry_out(delivery, Release(0.0))
 
     async def finish(self, grace: anyio.CancelScope) -> None:
-        """Let handlers end within `grace`, then cancel them; settle and give back; end the session."""
+        """Wait for handlers within `grace`, then cancel them; settle and release; end the session."""
         try:
             await self.receiving.ended()
-            await self._workers.drain(grace, lambda held: self._carry_out(held, GiveBack(0.0)))
+            await self._workers.drain(grace, lambda delivery: self._carry_out(delivery, Release(0.0)))
             self._life.apply(ConsumerEvent.DRAINED)
             with anyio.move_on_after(self._session.timeouts.stop):
-                while self.held:
-                    self._nothing_held.clear()
-                    await self._nothing_held.wait()
-            for held in self.held:
-                logger.warning("%r could not be settled, it comes again when its lease ends", held.message)
+                while self.in_flight:
+                    self._none_in_flight.clear()
+                    await self._none_in_flight.wait()
+            for delivery in self.in_flight:
+                logger.warning(
+                    "%r could not be settled, it is redelivered when its lease expires", delivery.message
+                )
             self._life.apply(ConsumerEvent.RELEASED)
         finally:
             self._leases.close()
@@ -143,9 +145,9 @@ class Consumption:
 
     @property
     def statistics(self) -> PushStatistics:
-        """What was done so far, and what is in hand."""
+        """Counters since the start, and what is in flight."""
         return self.counts.statistics(
-            in_hand=len(self.held),
+            in_flight=len(self.in_flight),
             waiting=self._workers.waiting,
             running=self._workers.running,
             body_bytes=self._cache.size,
@@ -162,12 +164,14 @@ class Consumption:
         return self.receiving.polls
 
     def work(self) -> Mapping[Hashable, str]:
-        """Handlers, settling and renewals; not what waits for its time, see `ClockUser`."""
+        """Handlers, settling and renewals; not what waits for a time, see `ClockUser`."""
         work: dict[Hashable, str] = {
-            ("settling", held): f"settling of {held.message!r}" for held in self.held if held.is_settling
+            ("settling", delivery): f"settling of {delivery.message!r}"
+            for delivery in self.in_flight
+            if delivery.is_settling
         }
-        for held in self._workers.handling:
-            work["handler", held] = f"handler of {held.message!r}"
+        for delivery in self._workers.handling:
+            work["handler", delivery] = f"handler of {delivery.message!r}"
         if self._workers.may_take:
             work["start"] = f"{self._workers.waiting} messages are about to be handled"
         return {**work, **self._leases.work()}
@@ -179,129 +183,133 @@ class Consumption:
         try:
             for message in messages:
                 lease = message._lease
-                if lease is None:  # a server that leases nothing; there is nothing to settle it with
-                    logger.error("%r came without a receipt handle and is not handled", message)
+                if lease is None:  # a server without leases; there is nothing to settle it with
+                    logger.error("%r has no receipt handle and is not handled", message)
                     continue
-                held = Held(message, lease, queue, lane_of(message, ordered=ordered), message.attempt)
-                self._leases.hold(message)
-                self.held.add(held)
+                delivery = Delivery(
+                    message, lease, queue, order_key_of(message, ordered=ordered), message.attempt
+                )
+                self._leases.add(message)
+                self.in_flight.add(delivery)
                 count += 1
-                size += held.size
+                size += delivery.size
                 if not self._life.may_handle:
-                    held.lane = None
-                    self._carry_out(held, GiveBack(0.0))
+                    delivery.order_key = None
+                    self._carry_out(delivery, Release(0.0))
                 elif message.corruption is not None:
-                    self._refuse_corrupted(held, message.corruption, ordered)
+                    self._refuse_corrupted(delivery, message.corruption, ordered)
                 else:
-                    self._workers.add(held)
-        finally:  # those that were taken in are handled, whatever became of the others
+                    self._workers.add(delivery)
+        finally:  # those that were added are handled, whatever happens to the others
             self._cache.add(queue, size, count)
             self._workers.wake()
 
-    def _refuse_corrupted(self, held: Held, corruption: str, ordered: bool) -> None:
-        held.lane = None  # no handler sees it, so that it keeps nobody waiting
-        logger.error("%r is corrupted, no handler sees it: %s", held.message, corruption)
+    def _refuse_corrupted(self, delivery: Delivery, corruption: str, ordered: bool) -> None:
+        delivery.order_key = None  # no handler gets it, so no other message waits for it
+        logger.error("%r is corrupted, no handler is called: %s", delivery.message, corruption)
         backoff = self._session.settings.backoff
         self._carry_out(
-            held,
-            outcome_of_corrupted(corruption, ordered=ordered, attempt=held.attempt, backoff=backoff),
+            delivery,
+            outcome_of_corrupted(corruption, ordered=ordered, attempt=delivery.attempt, backoff=backoff),
         )
 
-    def _handled(self, held: Held, failure: Exception | None) -> None:
+    def _handled(self, delivery: Delivery, failure: Exception | None) -> None:
         if failure is None:
             self.counts.handled += 1
         else:
             self.counts.failed += 1
-        if held.is_settling:  # its grace was over, and it has been given back while its handler was cancelled
+        if (
+            delivery.is_settling
+        ):  # the shutdown timeout has expired, and it was released while its handler was cancelled
             return
-        if not held.lease.is_open:
+        if not delivery.lease.is_open:
             # Its handler has settled it by message.ack() or release(), or its lease was lost meanwhile.
-            self._leases.release(held.message)
-            self._ended(held, held.lease.state is LeaseState.SETTLED)
+            self._leases.discard(delivery.message)
+            self._ended(delivery, delivery.lease.state is LeaseState.SETTLED)
             return
         if failure is None:
-            self._carry_out(held, ACKNOWLEDGE)
+            self._carry_out(delivery, ACKNOWLEDGE)
             return
         outcome = outcome_of(
             failure,
-            ordered=held.lane is not None,
-            attempt=held.attempt,
+            ordered=delivery.order_key is not None,
+            attempt=delivery.attempt,
             backoff=self._session.settings.backoff,
-            lite=held.message.lite_topic is not None,
+            lite=delivery.message.lite_topic is not None,
         )
-        log_failure(held.message, failure, outcome)
-        self._carry_out(held, outcome)
+        log_failure(delivery.message, failure, outcome)
+        self._carry_out(delivery, outcome)
 
-    def _dropped(self, held: Held) -> None:
-        """Do nothing more about a message whose end could not be carried out."""
-        self._leases.release(held.message)
-        if held in self.held and not held.is_settling:
-            self._ended(held, False)
+    def _dropped(self, delivery: Delivery) -> None:
+        """Stop processing a message whose outcome could not be applied."""
+        self._leases.discard(delivery.message)
+        if delivery in self.in_flight and not delivery.is_settling:
+            self._ended(delivery, False)
 
-    def _carry_out(self, held: Held, outcome: Outcome) -> None:
-        if isinstance(outcome, RunAgain):
+    def _carry_out(self, delivery: Delivery, outcome: Outcome) -> None:
+        if isinstance(outcome, RetryLocally):
             if not self._life.is_stopping:
-                self._run_again_after(held, outcome.delay)
+                self._retry_locally_after(delivery, outcome.delay)
                 return
-            outcome = GiveBack(outcome.delay)
-        held.is_settling = True
-        held.outcome = outcome
-        self._leases.release(held.message)
+            outcome = Release(outcome.delay)
+        delivery.is_settling = True
+        delivery.outcome = outcome
+        self._leases.discard(delivery.message)
         if isinstance(outcome, Acknowledge):
-            self._settlement.acknowledge(held)
-        elif isinstance(outcome, GiveBack):
-            self._settlement.give_back(held, outcome.delay, suspend=outcome.suspend)
+            self._settler.acknowledge(delivery)
+        elif isinstance(outcome, Release):
+            self._settler.release(delivery, outcome.delay, suspend=outcome.suspend)
         else:
-            self._settlement.forward(held, outcome.reason)
+            self._settler.forward(delivery, outcome.reason)
 
-    def _run_again_after(self, held: Held, delay: float) -> None:
-        held.attempt += 1
-        held.message.attempt = held.attempt
-        self._run_again[held] = self._clock.call_at(
-            self._clock.time() + delay, partial(self._run_again_now, held)
+    def _retry_locally_after(self, delivery: Delivery, delay: float) -> None:
+        delivery.attempt += 1
+        delivery.message.attempt = delivery.attempt
+        self._local_retries[delivery] = self._clock.call_at(
+            self._clock.time() + delay, partial(self._retry_locally_now, delivery)
         )
 
-    def _run_again_now(self, held: Held) -> None:
-        del self._run_again[held]
-        self._workers.run_again(held)
+    def _retry_locally_now(self, delivery: Delivery) -> None:
+        del self._local_retries[delivery]
+        self._workers.retry_locally(delivery)
 
-    def _is_lost(self, held: Held) -> bool:
-        """Whether the lease was lost while the message waited: others may have it, so no handler sees it here."""
-        if held.lease.is_open and self._clock.time() < held.lease.ends_at:
+    def _is_lost(self, delivery: Delivery) -> bool:
+        """Whether the lease was lost while the message waited: others may have it, so no handler gets it here."""
+        if delivery.lease.is_open and self._clock.time() < delivery.lease.ends_at:
             return False
-        logger.warning("%r waited longer than its lease lasted, it will be delivered again", held.message)
-        self._leases.release(held.message)
-        self._ended(held, False)
+        logger.warning("%r waited until its lease expired, it will be redelivered", delivery.message)
+        self._leases.discard(delivery.message)
+        self._ended(delivery, False)
         return True
 
-    def _acked(self, batch: Sequence[Held]) -> None:
-        """All of them are done; those of a normal group need nothing else, and leave together."""
-        if any(held.lane is not None for held in batch):
-            for held in batch:
-                self._ended(held, True)
+    def _acked(self, batch: Sequence[Delivery]) -> None:
+        """Remove messages that are acknowledged; those of a normal group are removed together."""
+        if any(delivery.order_key is not None for delivery in batch):
+            for delivery in batch:
+                self._ended(delivery, True)
             return
-        self.held.difference_update(batch)
+        self.in_flight.difference_update(batch)
         self.counts.acknowledged += len(batch)
         for source, some in groupby(batch, key=_source):
-            sizes = [held.size for held in some]
+            sizes = [delivery.size for delivery in some]
             if self._cache.remove(source, sum(sizes), len(sizes)):
                 self.receiving.room_made(source)
-        if not self.held:
-            self._nothing_held.set()
+        if not self.in_flight:
+            self._none_in_flight.set()
 
-    def _ended(self, held: Held, out_of_the_way: bool) -> None:
-        """Nothing more is done about the message: make room, and see to those behind it."""
-        self.held.discard(held)
-        self.counts.settled(held.outcome, is_done=out_of_the_way)
-        if self._cache.remove(held.source, held.size):
-            self.receiving.room_made(held.source)
-        behind = self._workers.settled(held) if out_of_the_way else self._workers.unsettled(held)
-        suspended = isinstance(held.outcome, GiveBack) and held.outcome.suspend
+    def _ended(self, delivery: Delivery, out_of_the_way: bool) -> None:
+        """Remove a message that is settled or given up, free its room, and start or release those behind it."""
+        self.in_flight.discard(delivery)
+        self.counts.settled(delivery.outcome, is_done=out_of_the_way)
+        if self._cache.remove(delivery.source, delivery.size):
+            self.receiving.room_made(delivery.source)
+        behind = self._workers.settled(delivery) if out_of_the_way else self._workers.unsettled(delivery)
+        suspended = isinstance(delivery.outcome, Release) and delivery.outcome.suspend
         for follower in behind:
-            self._carry_out(follower, held.outcome if suspended and held.outcome else GiveBack(0.0))
-        if not self.held:
-            self._nothing_held.set()
+            self._carry_out(follower, delivery.outcome if suspended and delivery.outcome else Release(0.0))
+        if not self.in_flight:
+            self._none_in_flight.set()
 
 
-def _source(held: Held) -> MessageQueue:
-    return held.source
+def _source(delivery: Delivery) -> MessageQueue:
+    return delivery.source

@@ -1,4 +1,4 @@
-"""A push consumer over gRPC: the server hands out messages with leases."""
+"""A push consumer over gRPC: the server delivers messages with leases."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import replace
 
 from aiorocketmq._consume.dead_letters import check_reader
-from aiorocketmq._consume.group_creation import make_group
+from aiorocketmq._consume.group_creation import create_group
 from aiorocketmq._consume.lite_topics import LiteTopics
 from aiorocketmq._core.endpoint import Endpoint
 from aiorocketmq._core.settings import LITE_PUSH, Declaration, FilterText
@@ -20,7 +20,7 @@ from aiorocketmq.wire import messages as pb
 
 
 class GrpcPush:
-    """The session, and what the server may ask of a push consumer."""
+    """The session, and the commands of servers to a push consumer."""
 
     def __init__(
         self, parts: Parts, *, invisible: float, create_group: bool, lite_topics: Iterable[str] | None
@@ -36,11 +36,11 @@ class GrpcPush:
             ),
             role=Role.PUSH,
             hooks=parts.hooks,
-            first_call=self._make_group if create_group else None,
+            first_call=self._create_group if create_group else None,
             commands={
                 "verify_message_command": self._verify_message,
                 "print_thread_stack_trace_command": self._print_stacks,
-                "notify_unsubscribe_lite_command": self._taken_away,
+                "notify_unsubscribe_lite_command": self._on_lite_topic_revoked,
             },
             options=parts.options,
         )
@@ -49,7 +49,7 @@ class GrpcPush:
         )
 
     async def begin(self, until: float) -> Consumption:
-        """Start the session, and receive."""
+        """Start the session and receive."""
         session, parts = self._session, self._parts
         await session.start()
         try:
@@ -72,19 +72,19 @@ class GrpcPush:
         return running
 
     async def check(self, topic: str) -> None:
-        """Raise UsageError where the group would lose the messages of `topic`."""
+        """Raise UsageError if the group would lose the messages of `topic`."""
         await check_reader(self._session, (topic,))
 
     async def declare(self, filters: Mapping[str, FilterText]) -> None:
-        """Tell servers of the subscriptions as they are to be."""
+        """Send the subscriptions to the servers."""
         await self._session.declare(replace(self._session.declaration, subscriptions=dict(filters)))
 
-    async def _make_group(self) -> None:
-        await make_group(self._session.network, self._parts.group, next(iter(self._parts.filters)))
+    async def _create_group(self) -> None:
+        await create_group(self._session.network, self._parts.group, next(iter(self._parts.filters)))
 
-    async def _taken_away(self, endpoint: Endpoint, command: pb.TelemetryCommand) -> None:
+    async def _on_lite_topic_revoked(self, endpoint: Endpoint, command: pb.TelemetryCommand) -> None:
         if self.lite is not None:
-            self.lite.taken_away(command.notify_unsubscribe_lite_command.lite_topic)
+            self.lite.revoked_by_server(command.notify_unsubscribe_lite_command.lite_topic)
 
     async def _verify_message(self, endpoint: Endpoint, command: pb.TelemetryCommand) -> None:
         await verify_message(self._session, self._parts.handlers, endpoint, command)

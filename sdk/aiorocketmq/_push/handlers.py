@@ -1,4 +1,4 @@
-"""The handlers of a push consumer by topic, run so that whatever happens in them is a value."""
+"""The handlers of a push consumer by topic; their exceptions are returned as values."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ logger = logging.getLogger(__name__)
 def handlers_by_topic(
     handler: Handler | None, handlers: Mapping[str, Handler] | None, topics: Collection[str]
 ) -> dict[str, Handler]:
-    """The handler of each subscribed topic; ValueError or TypeError where one is missing or useless."""
+    """Return the handler of each subscribed topic; ValueError or TypeError if one is missing or invalid."""
     if (handler is None) == (handlers is None):
         raise ValueError("give either handler= for all topics or handlers= with one per topic")
     chosen = dict(handlers) if handlers is not None else dict.fromkeys(topics, cast("Handler", handler))
@@ -39,7 +39,7 @@ def handlers_by_topic(
 
 
 def log_failure(message: ReceivedMessage, failure: Exception, outcome: Outcome) -> None:
-    """Say how a handler failed, and what follows."""
+    """Log how a handler failed, and what follows."""
     if isinstance(failure, (RetryLater, DeadLetter)):
         logger.info("the handler of %r asked for %r", message, outcome)
     else:
@@ -47,7 +47,7 @@ def log_failure(message: ReceivedMessage, failure: Exception, outcome: Outcome) 
 
 
 class Handlers:
-    """Calls the right handler with a message, and turns whatever happens into a value."""
+    """Calls the handler of a message's topic and returns its exception as a value."""
 
     def __init__(
         self,
@@ -80,16 +80,15 @@ class Handlers:
         return topic in self._calls
 
     async def run(self, message: ReceivedMessage) -> Exception | None:
-        """Call the handler of the message's topic; None for success, else what it raised, or that it has none.
+        """Call the handler of the message's topic; return None for success, else its exception or that there is no
+        handler.
 
-        Cancelling the task that runs this cancels the handler and raises here; a CancelledError that comes
-        out of the handler for reasons of its own (a task of its that was cancelled) is a failure like any
-        other.
-        """
+        Cancelling the current task cancels the handler and raises here; a CancelledError that the handler raises for
+        other reasons (a task of its own was cancelled) is a failure like any other."""
         call = self._calls.get(message.topic)
         if call is None:
             return ServerError(
-                f"a message of topic {message.topic!r} came, which nobody asked for; look at the server's log",
+                f"a message of topic {message.topic!r} arrived, which is not subscribed; look at the server's log",
                 topic=message.topic,
                 group=message.group,
             )
@@ -107,7 +106,7 @@ class Handlers:
             return failure
         except (
             Exception
-        ) as error:  # the border to foreign code: the consumer logs it and lets the message come again
+        ) as error:  # of the application's code: the consumer logs it, and the message is redelivered
             return error
         return None
 

@@ -1,4 +1,4 @@
-"""What a push consumer asks of its wire."""
+"""Interface between a push consumer and its wire."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ import anyio
 from aiorocketmq._consume.lite_topics import LiteTopics
 from aiorocketmq._core.settings import FilterText
 from aiorocketmq._core.stop_states import ConsumerLife
-from aiorocketmq._push.counting import PushStatistics
 from aiorocketmq._push.handlers import Handlers
+from aiorocketmq._push.statistics import PushStatistics
 from aiorocketmq._session.client import Client
 from aiorocketmq.config import CacheLimits
 from aiorocketmq.connection import Connection, ConnectionOptions
@@ -28,53 +28,53 @@ class Receives(Protocol):
 
     @property
     def queues(self) -> tuple[MessageQueue, ...]:
-        """What is received from now."""
+        """The queues that it receives from."""
 
     async def subscribe(self, topic: str) -> None:
-        """Take up a topic that the filters have got; raises what a server says against it."""
+        """Receive a topic that was added to the filters; raises the server's refusal."""
 
     def unsubscribe(self, topic: str) -> None:
         """Drop a topic."""
 
     def pause(self, topics: Collection[str]) -> None:
-        """Receive nothing more of `topics` until resume()."""
+        """Stop receiving `topics` until resume()."""
 
     def resume(self, topics: Collection[str]) -> None:
         """Receive `topics` again."""
 
 
 class Running(Protocol):
-    """A push consumer from its start to its end."""
+    """A running push consumer."""
 
     @property
-    def held(self) -> Collection[object]:
-        """The messages in hand."""
+    def in_flight(self) -> Collection[object]:
+        """The messages in flight."""
 
     @property
     def receiving(self) -> Receives:
-        """Where its messages come from."""
+        """The source of its messages."""
 
     @property
     def statistics(self) -> PushStatistics:
-        """What was done so far, and what is in hand."""
+        """Counters since the start, and what is in flight."""
 
     def stop(self) -> None:
         """Begin the stop."""
 
     async def finish(self, grace: anyio.CancelScope) -> None:
-        """Let handlers end within `grace`, give back what is left, and end the client."""
+        """Wait for handlers within `grace`, release what is left, and end the client."""
 
 
 @dataclass(frozen=True, slots=True)
 class Parts:
-    """What a push consumer is made of on either wire."""
+    """The parts of a push consumer that do not depend on the wire."""
 
     endpoint: str | Connection
     life: ConsumerLife
     handlers: Handlers
     group: str
     filters: dict[str, FilterText]
-    """By topic, as they are: a subscription changes them."""
+    """By topic; a subscription changes this mapping."""
     limits: CacheLimits
     concurrency: int
     hooks: Sequence[Hook]
@@ -82,7 +82,7 @@ class Parts:
 
 
 class PushWire(Protocol):
-    """A client, and how it begins to consume."""
+    """A client, and how it starts to consume."""
 
     @property
     def client(self) -> Client:
@@ -90,14 +90,14 @@ class PushWire(Protocol):
 
     @property
     def lite(self) -> LiteTopics | None:
-        """The lite topics that it consumes, if it is a consumer of these."""
+        """The lite topics that it consumes, None if it has none."""
 
     async def begin(self, until: float) -> Running:
-        """Start the client and consume; what may pass is tried again until `until` of the loop's time. Leaves nothing
-        behind on an error."""
+        """Start the client and consume; transient errors are retried until `until` of the loop's time. Leaves nothing
+        behind after an error."""
 
     async def check(self, topic: str) -> None:
-        """Raise UsageError where the group would lose the messages of `topic`."""
+        """Raise UsageError if the group would lose the messages of `topic`."""
 
     async def declare(self, filters: Mapping[str, FilterText]) -> None:
-        """Tell servers of the subscriptions as they are to be."""
+        """Send the subscriptions to the servers."""

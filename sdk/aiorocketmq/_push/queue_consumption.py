@@ -1,7 +1,7 @@
-"""Everything of a push consumer of the remoting protocol between its start and its end: pulling, handling, committing.
+"""A running push consumer over the remoting protocol: pulling, handling and committing, composed.
 
-Queues belong to one member of the group; a message that fails is sent back, and comes again from the group's retry
-topic; offsets are committed up to the oldest message in hand, so that a crash repeats messages and loses none."""
+Queues belong to one member of the group; a failed message is sent back, and redelivered from the group's retry topic;
+offsets are committed up to the oldest message in flight, so that a crash repeats messages and loses none."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ from aiorocketmq._aio.tasks import Watch
 from aiorocketmq._core.outcomes import (
     ACKNOWLEDGE,
     ForwardToDeadLetters,
-    GiveBack,
     Outcome,
+    Release,
     RetryLater,
-    RunAgain,
+    RetryLocally,
     outcome_of,
     outcome_of_corrupted,
 )
@@ -30,16 +30,16 @@ from aiorocketmq._core.pull_positions import PullTicket
 from aiorocketmq._core.remoting.delays import LEVELS
 from aiorocketmq._core.settings import DEFAULT_CONSUMER_ATTEMPTS, Backoff, FilterText
 from aiorocketmq._core.stop_states import ConsumerEvent
-from aiorocketmq._pull.asked import Asked
-from aiorocketmq._pull.fetching import Fetched, Fetching, tell_delivery
-from aiorocketmq._pull.interface import Wanted
+from aiorocketmq._pull.broker_requests import BrokerRequests
+from aiorocketmq._pull.fetching import Fetched, Fetching, emit_delivery
+from aiorocketmq._pull.interface import PullSettings
 from aiorocketmq._pull.locking import QueueLocks
+from aiorocketmq._pull.rebalancing import Rebalancing
 from aiorocketmq._pull.remoting_calls import RemotingPullCalls
-from aiorocketmq._pull.sharing import Sharing
-from aiorocketmq._push.counting import Counts, PushStatistics
 from aiorocketmq._push.handlers import log_failure
 from aiorocketmq._push.interface import Parts
 from aiorocketmq._push.sending_back import SendingBack
+from aiorocketmq._push.statistics import Counts, PushStatistics
 from aiorocketmq._push.workers import Workers
 from aiorocketmq._remoting.session import RemotingSession
 from aiorocketmq.allocation import Allocation
@@ -52,20 +52,20 @@ logger = logging.getLogger(__name__)
 COMMIT_EVERY = 5.0
 """Seconds, as Java's clients."""
 MOST_AHEAD = 2000
-"""Messages that reading of a queue may be ahead of the oldest one in hand, as Java's clients: so many come again after
-a crash."""
+"""Messages that reading of a queue may be ahead of the oldest one in flight, as in Java's clients: at most that many
+are redelivered after a crash."""
 BACKOFF = Backoff(DEFAULT_CONSUMER_ATTEMPTS, steps=tuple(map(float, LEVELS[2:])))
-"""Seconds before a handler of an ordered consumer runs again, as brokers count them for others; and its attempts."""
+"""Attempts of an ordered consumer, and seconds before its local retries, as brokers use them for others."""
 
 
 @dataclass(slots=True, eq=False)
-class Handed:
-    """A message in hand, from its arrival until nothing is left to do."""
+class QueueDelivery:
+    """A received message until its handling has completed."""
 
     message: ReceivedMessage
     ticket: PullTicket[MessageQueue]
     log_offset: int
-    lane: Hashable | None
+    order_key: Hashable | None
 
     @property
     def queue(self) -> MessageQueue:
@@ -74,41 +74,41 @@ class Handed:
 
 
 class QueueConsumption:
-    """What a running push consumer is made of."""
+    """A push consumer over the remoting protocol from its start to its stop."""
 
     def __init__(
         self,
         parts: Parts,
         session: RemotingSession,
         calls: RemotingPullCalls,
-        wanted: Wanted,
+        settings: PullSettings,
         *,
         allocation: Allocation,
         ordered: bool,
     ) -> None:
         self._life = parts.life
         self._session = session
-        self._wanted = wanted
+        self._settings = settings
         self._limits = parts.limits
         self._ordered = ordered
         self._clock = session.network.clock
         self.counts = Counts()
-        self.held: set[Handed] = set()
+        self.in_flight: set[QueueDelivery] = set()
         self._size = 0
         self._progress = Progress[MessageQueue]()
         self._changed = Signal()
-        """Set when a message has ended."""
+        """Set when a message has completed."""
         self._leaving: frozenset[MessageQueue] = frozenset()
-        self._held_back: set[MessageQueue] = set()
-        """Queues that are not read for now, because reading is far ahead of handling."""
+        self._read_ahead: set[MessageQueue] = set()
+        """Queues that are paused because reading is far ahead of handling."""
         self.paused: set[str] = set()
         """Topics that are paused."""
-        self._run_again: dict[Handed, Timer] = {}
-        self._going_back: set[Handed] = set()
-        """What is being sent back."""
-        self._fetching = Fetching(session, calls, start=wanted.start, grain=wanted.grain)
-        self._back = None if wanted.broadcast is not None else SendingBack(session, wanted.group)
-        self._workers = Workers[Handed](
+        self._local_retries: dict[QueueDelivery, Timer] = {}
+        self._going_back: set[QueueDelivery] = set()
+        """Messages that are being sent back."""
+        self._fetching = Fetching(session, calls, start=settings.start, grain=settings.grain)
+        self._back = None if settings.broadcast is not None else SendingBack(session, settings.group)
+        self._workers = Workers[QueueDelivery](
             session,
             parts.handlers,
             concurrency=parts.concurrency,
@@ -116,14 +116,14 @@ class QueueConsumption:
             finished=self._handled,
             dropped=self._dropped,
         )
-        self._sharing = Sharing(
+        self._rebalancing = Rebalancing(
             session,
             calls,
             self._fetching,
             topics=session.topics,
             allocation=allocation,
             listener=None,
-            locks=QueueLocks(session, wanted.group) if ordered else None,
+            locks=QueueLocks(session, settings.group) if ordered else None,
             assign=self._assign,
             flush=self._flush,
         )
@@ -131,43 +131,43 @@ class QueueConsumption:
 
     @property
     def receiving(self) -> QueueConsumption:
-        """What subscriptions and pauses are told."""
+        """This object, which also implements `Receives`."""
         return self
 
     # Life
 
     async def start(self) -> None:
-        """Take up queues as soon as brokers know this member."""
+        """Rebalance as soon as brokers know this member."""
         session = self._session
         self._life.apply(ConsumerEvent.STARTED)
-        session.on_change.append(self._sharing.look)
-        Asked(session, self._fetching, self._reset)
+        session.on_change.append(self._rebalancing.look)
+        BrokerRequests(session, self._fetching, self._reset)
         self._tasks = [
-            session.supervise(self._sharing.run, name="sharing queues"),
+            session.supervise(self._rebalancing.run, name="sharing queues"),
             session.supervise(self._take_forever, name="handing out messages"),
             session.supervise(self._commit_forever, name="committing offsets"),
         ]
         if self._ordered:
-            session.supervise(self._sharing.keep_locks, name="renewing locks")
+            session.supervise(self._rebalancing.keep_locks, name="renewing locks")
 
     def stop(self) -> None:
-        """Begin the stop: what waits for a handler is left to who owns its queue next."""
+        """Begin the stop: messages that wait for a handler are left to the next owner of their queue."""
         if not self._life.apply(ConsumerEvent.STOP):
             return
         for task in self._tasks:
             task.cancel()
-        for timer in self._run_again.values():
+        for timer in self._local_retries.values():
             timer.cancel()
-        self._run_again.clear()
+        self._local_retries.clear()
         self._workers.stop_starting()
 
     async def finish(self, grace: anyio.CancelScope) -> None:
-        """Let handlers end within `grace`, then cancel them; commit, give up the queues, and end the session."""
+        """Wait for handlers within `grace`, then cancel them; commit, release the queues, and end the session."""
         try:
             await self._workers.drain(grace)
             self._life.apply(ConsumerEvent.DRAINED)
             with anyio.move_on_after(self._session.timeouts.stop):
-                await self._sharing.leave()
+                await self._rebalancing.leave()
             self._life.apply(ConsumerEvent.RELEASED)
         finally:
             await self._fetching.close()
@@ -175,9 +175,9 @@ class QueueConsumption:
 
     @property
     def statistics(self) -> PushStatistics:
-        """What was done so far, and what is in hand."""
+        """Counters since the start, and what is in flight."""
         return self.counts.statistics(
-            in_hand=len(self.held),
+            in_flight=len(self.in_flight),
             waiting=self._workers.waiting,
             running=self._workers.running,
             body_bytes=self._size,
@@ -191,23 +191,23 @@ class QueueConsumption:
         return tuple(self._fetching.positions.queues)
 
     async def subscribe(self, topic: str) -> None:
-        """Share the queues of a topic that the filters have got."""
+        """Share the queues of a topic that was added to the filters."""
         await self._session.add_topic(topic)
-        if topic not in self._sharing.topics:
-            self._sharing.topics.append(topic)
+        if topic not in self._rebalancing.topics:
+            self._rebalancing.topics.append(topic)
         self._session.tell_brokers()
-        self._sharing.look()
+        self._rebalancing.look()
 
     def unsubscribe(self, topic: str) -> None:
-        """Give up the queues of a topic."""
+        """Release the queues of a topic."""
         self.paused.discard(topic)
-        if topic in self._sharing.topics:
-            self._sharing.topics.remove(topic)
+        if topic in self._rebalancing.topics:
+            self._rebalancing.topics.remove(topic)
         self._session.remove_topic(topic)
-        self._sharing.look()
+        self._rebalancing.look()
 
     def pause(self, topics: Collection[str]) -> None:
-        """Hand out nothing more of `topics` until resume(), and start no pull."""
+        """Deliver nothing more of `topics` until resume(), and start no pull."""
         self.paused |= set(topics)
         self._pause(lambda queue: queue.topic in topics)
 
@@ -215,7 +215,7 @@ class QueueConsumption:
         """Read `topics` again."""
         self.paused -= set(topics)
         self._fetching.resume(
-            [queue for queue in self.queues if queue.topic in topics and queue not in self._held_back]
+            [queue for queue in self.queues if queue.topic in topics and queue not in self._read_ahead]
         )
 
     def _pause(self, is_meant: Callable[[MessageQueue], bool]) -> None:
@@ -229,21 +229,21 @@ class QueueConsumption:
             return
         for queue in before.difference(queues):
             self._progress.forget(queue)
-            self._held_back.discard(queue)
+            self._read_ahead.discard(queue)
         self._leaving = frozenset()
         self._pause(lambda queue: queue.topic in self.paused)
 
     async def _flush(self, queues: Collection[MessageQueue]) -> None:
-        """Let handlers of queues that are given up end, start no other, and commit what was done."""
+        """Wait for handlers of revoked queues, start no other, and commit."""
         self._leaving = frozenset(queues)
         with anyio.move_on_after(self._session.timeouts.stop):
-            while any(handed.queue in queues for handed in (*self._workers.handling, *self._going_back)):
+            while any(delivery.queue in queues for delivery in (*self._workers.handling, *self._going_back)):
                 self._changed.clear()
                 await self._changed.wait()
         await self._commit(queues)
 
     async def _reset(self, offsets: Mapping[MessageQueue, int]) -> None:
-        """Go on where an administrator wants it, and make that the group's progress."""
+        """Continue at offsets that an administrator has set, and commit them."""
         for queue in offsets.keys() & set(self.queues):
             offset = offsets[queue]
             logger.warning("%s is reset to offset %d", queue, offset, extra=self._session.log_facts())
@@ -263,7 +263,7 @@ class QueueConsumption:
                 watch.failed(error)
 
     async def _commit(self, queues: Collection[MessageQueue]) -> RocketMQError | None:
-        """Commit what is done, all queues at a time; the first error. What was not committed stays due."""
+        """Commit the progress of `queues` concurrently; return the first error. What was not committed stays due."""
         positions = self._fetching.positions
         due: dict[MessageQueue, int] = {}
         for queue in set(queues) & set(self.queues):
@@ -287,12 +287,12 @@ class QueueConsumption:
 
     async def _take_forever(self, watch: Watch) -> None:
         while True:
-            while len(self.held) >= self._limits.messages or self._size >= self._limits.bytes:
+            while len(self.in_flight) >= self._limits.messages or self._size >= self._limits.bytes:
                 self._changed.clear()
                 await self._changed.wait()
             try:
                 fetched = await self._fetching.take()
-            except RocketMQError as error:  # a queue cannot be read for good
+            except RocketMQError as error:  # a queue cannot be read permanently
                 self._session.fail(error)
                 return
             if fetched is None:
@@ -302,114 +302,119 @@ class QueueConsumption:
 
     def _arrived(self, fetched: Fetched) -> None:
         queue, ticket, messages = fetched.ticket.queue, fetched.ticket, fetched.messages
-        tell_delivery(self._session, fetched, self._wanted.filters.get(queue.topic, FilterText()))
+        emit_delivery(self._session, fetched, self._settings.filters.get(queue.topic, FilterText()))
         self._progress.took(queue, ticket.epoch, (message.offset for message in messages))
         self.counts.received += len(messages)
-        lane = (queue, ticket.epoch) if self._ordered else None
+        order_key = (queue, ticket.epoch) if self._ordered else None
         for message, log_offset in zip(messages, fetched.log_offsets, strict=True):
-            handed = Handed(message, ticket, log_offset, lane)
-            self.held.add(handed)
+            delivery = QueueDelivery(message, ticket, log_offset, order_key)
+            self.in_flight.add(delivery)
             self._size += len(message.body)
             if message.corruption is None:
-                self._workers.add(handed)
+                self._workers.add(delivery)
             else:
-                logger.error("%r is corrupted, no handler sees it: %s", message, message.corruption)
-                handed.lane = None
+                logger.error("%r is corrupted, no handler is called: %s", message, message.corruption)
+                delivery.order_key = None
                 outcome = outcome_of_corrupted(
                     message.corruption, ordered=self._ordered, attempt=message.attempt, backoff=BACKOFF
                 )
-                self._carry_out(handed, outcome)
+                self._carry_out(delivery, outcome)
         self._workers.wake()
         self._hold_back(queue)
 
     def _hold_back(self, queue: MessageQueue) -> None:
-        """Stop reading a queue that is far ahead of its handlers, and read it again once they have come closer."""
+        """Pause a queue that is far ahead of its handlers, and resume it once they have caught up."""
         positions = self._fetching.positions
         if queue not in positions.queues or (position := positions.position(queue)) is None:
             return
         is_far = self._progress.span(queue, position) > MOST_AHEAD
-        if is_far and queue not in self._held_back:
-            self._held_back.add(queue)
+        if is_far and queue not in self._read_ahead:
+            self._read_ahead.add(queue)
             positions.pause(queue)
-        elif not is_far and queue in self._held_back:
-            self._held_back.discard(queue)
+        elif not is_far and queue in self._read_ahead:
+            self._read_ahead.discard(queue)
             if queue.topic not in self.paused:
                 self._fetching.resume([queue])
 
-    def _is_lost(self, handed: Handed) -> bool:
-        """Whether the queue is read by another member by now, or from elsewhere: no handler sees the message here."""
-        is_ours = self._fetching.positions.is_current(handed.ticket)
-        if is_ours and handed.queue not in self._leaving:
+    def _is_lost(self, delivery: QueueDelivery) -> bool:
+        """Whether another member owns the queue by now, or it is read from elsewhere: no handler gets the message
+        here."""
+        is_ours = self._fetching.positions.is_current(delivery.ticket)
+        if is_ours and delivery.queue not in self._leaving:
             return False
-        self._forgotten(handed)
+        self._forgotten(delivery)
         return True
 
-    def _forgotten(self, handed: Handed) -> None:
-        """Leave a message and those behind it to who reads its queue next."""
-        self._let_go(handed, None)
-        for behind in self._workers.unsettled(handed):
+    def _forgotten(self, delivery: QueueDelivery) -> None:
+        """Drop a message and those behind it; the next owner of the queue reads them."""
+        self._let_go(delivery, None)
+        for behind in self._workers.unsettled(delivery):
             self._let_go(behind, None)
 
-    def _dropped(self, handed: Handed) -> None:
-        """Do nothing more about a message whose end could not be carried out: its offset is not committed."""
-        if handed in self.held:
-            self._forgotten(handed)
+    def _dropped(self, delivery: QueueDelivery) -> None:
+        """Stop processing a message whose outcome could not be applied: its offset is not committed."""
+        if delivery in self.in_flight:
+            self._forgotten(delivery)
 
-    def _handled(self, handed: Handed, failure: Exception | None) -> None:
+    def _handled(self, delivery: QueueDelivery, failure: Exception | None) -> None:
         if failure is None:
             self.counts.handled += 1
-            self._ended(handed, ACKNOWLEDGE)
+            self._ended(delivery, ACKNOWLEDGE)
             return
         self.counts.failed += 1
-        message = handed.message
+        message = delivery.message
         outcome = outcome_of(failure, ordered=self._ordered, attempt=message.attempt, backoff=BACKOFF)
         log_failure(message, failure, outcome)
-        self._carry_out(handed, outcome, is_chosen=isinstance(failure, RetryLater))
+        self._carry_out(delivery, outcome, is_chosen=isinstance(failure, RetryLater))
 
-    def _carry_out(self, handed: Handed, outcome: Outcome, *, is_chosen: bool = False) -> None:
-        if isinstance(outcome, RunAgain):
+    def _carry_out(self, delivery: QueueDelivery, outcome: Outcome, *, is_chosen: bool = False) -> None:
+        if isinstance(outcome, RetryLocally):
             if not self._life.is_stopping:
-                self._run_again_after(handed, outcome.delay)
+                self._retry_locally_after(delivery, outcome.delay)
             self._changed.set()
             return
-        if isinstance(outcome, GiveBack | ForwardToDeadLetters) and self._back is not None:
-            self._going_back.add(handed)
+        if isinstance(outcome, Release | ForwardToDeadLetters) and self._back is not None:
+            self._going_back.add(delivery)
             self._session.spawn(
-                self._send_back, self._back, handed, outcome, is_chosen, name="send a message back"
+                self._send_back, self._back, delivery, outcome, is_chosen, name="send a message back"
             )
             return
-        self._ended(handed, outcome)  # a broadcast: nobody keeps it for this member
+        self._ended(delivery, outcome)  # a broadcast: brokers do not keep it for this member
 
     async def _send_back(
-        self, back: SendingBack, handed: Handed, outcome: GiveBack | ForwardToDeadLetters, is_chosen: bool
+        self,
+        back: SendingBack,
+        delivery: QueueDelivery,
+        outcome: Release | ForwardToDeadLetters,
+        is_chosen: bool,
     ) -> None:
         try:
-            is_done = await back.send(handed.message, handed.log_offset, outcome, is_chosen=is_chosen)
+            is_done = await back.send(delivery.message, delivery.log_offset, outcome, is_chosen=is_chosen)
         finally:
-            self._going_back.discard(handed)
+            self._going_back.discard(delivery)
         if is_done:
-            self._ended(handed, outcome)
+            self._ended(delivery, outcome)
 
-    def _run_again_after(self, handed: Handed, delay: float) -> None:
-        handed.message.attempt += 1
-        self._run_again[handed] = self._clock.call_at(
-            self._clock.time() + delay, partial(self._run_again_now, handed)
+    def _retry_locally_after(self, delivery: QueueDelivery, delay: float) -> None:
+        delivery.message.attempt += 1
+        self._local_retries[delivery] = self._clock.call_at(
+            self._clock.time() + delay, partial(self._retry_locally_now, delivery)
         )
 
-    def _run_again_now(self, handed: Handed) -> None:
-        del self._run_again[handed]
-        self._workers.run_again(handed)
+    def _retry_locally_now(self, delivery: QueueDelivery) -> None:
+        del self._local_retries[delivery]
+        self._workers.retry_locally(delivery)
 
-    def _ended(self, handed: Handed, outcome: Outcome | None) -> None:
-        """Nothing is left to do about a message; the next one of its queue may start."""
-        self._progress.ended(handed.queue, handed.ticket.epoch, handed.message.offset)
-        self._let_go(handed, outcome)
-        self._workers.settled(handed)
-        if handed.queue in self._held_back:
-            self._hold_back(handed.queue)
+    def _ended(self, delivery: QueueDelivery, outcome: Outcome | None) -> None:
+        """Mark a message as completed; the next one of its queue may start."""
+        self._progress.ended(delivery.queue, delivery.ticket.epoch, delivery.message.offset)
+        self._let_go(delivery, outcome)
+        self._workers.settled(delivery)
+        if delivery.queue in self._read_ahead:
+            self._hold_back(delivery.queue)
 
-    def _let_go(self, handed: Handed, outcome: Outcome | None) -> None:
-        self.held.discard(handed)
-        self._size -= len(handed.message.body)
+    def _let_go(self, delivery: QueueDelivery, outcome: Outcome | None) -> None:
+        self.in_flight.discard(delivery)
+        self._size -= len(delivery.message.body)
         self.counts.settled(outcome, is_done=outcome is not None)
         self._changed.set()

@@ -1,4 +1,4 @@
-"""Receives: looks at the assignments, and keeps one poll out per assigned queue while there is room for more."""
+"""Receives messages: queries assignments, and keeps one poll in flight per assigned queue while there is room."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ from aiorocketmq._core.receive_cache import ReceiveCache
 from aiorocketmq._core.route import RouteQueue
 from aiorocketmq._core.settings import FilterText
 from aiorocketmq._push.assignments import assignments
-from aiorocketmq._session.persistence import REFUSED, SHORT_POLL, Persistence
 from aiorocketmq._session.retrying import retried, tried_until
 from aiorocketmq._session.session import Session
+from aiorocketmq._session.tolerance import REFUSED, SHORT_POLL, Tolerance
 from aiorocketmq._transport.network import loop_time
 from aiorocketmq.errors import RocketMQError
 from aiorocketmq.hooks import AssignEvent, Grain
@@ -31,9 +31,9 @@ from aiorocketmq.message import MessageQueue, ReceivedMessage, Settler
 logger = logging.getLogger(__name__)
 
 MOST_POLLS = 4
-"""Polls of one queue side by side while it has much: fewer wake-ups for each message. Never in ordered groups."""
+"""Concurrent polls of one queue with many messages: fewer wake-ups for each message. Never in ordered groups."""
 LAST_ANSWERS = 1.0
-"""Seconds that answers which are arriving at a stop have to arrive."""
+"""Seconds that answers in progress have to arrive at a stop."""
 
 Arrived: TypeAlias = Callable[[MessageQueue, Sequence[ReceivedMessage]], None]
 
@@ -41,8 +41,7 @@ Arrived: TypeAlias = Callable[[MessageQueue, Sequence[ReceivedMessage]], None]
 class Receiving:
     """The polls of one push consumer.
 
-    An idle queue costs one parked poll and nothing else (client-behaviour.md 10.3, 10.4).
-    """
+    An idle queue has one parked poll and nothing else (client-behaviour.md 10.3, 10.4)."""
 
     def __init__(
         self,
@@ -68,19 +67,19 @@ class Receiving:
         self._room: dict[MessageQueue, Signal] = {}
         self._helping = session.watch("receiving much, side by side")
         self._helpers: dict[asyncio.Task[None], MessageQueue] = {}
-        """Polls beside the first one of a queue."""
+        """Further polls of a queue in addition to the first."""
         self._answers: dict[asyncio.Task[object], list[ReceivedMessage]] = {}
-        """What each poll that is out has brought so far."""
+        """The messages that each poll in flight has received so far."""
         self.paused: set[str] = set()
-        """Topics that are not polled for now."""
+        """Topics that are paused."""
         self._generation = 0
         self._topics: set[str] = set()
-        """What is received; an answer about another topic comes too late."""
+        """The topics that are received; answers about others are outdated."""
 
     async def start(self, until: float) -> None:
-        """Take up the first assignment of every topic, tried again until `until` (the loop's time) after what may pass.
+        """Receive the first assignment of every topic, retried until `until` (the loop's time) after transient errors.
 
-        Raises what a server says against it."""
+        Raises the server's refusal."""
         self._topics.update(self._filters)
         for topic in self._filters:
             await tried_until(until, partial(self._scan, topic), random=self._rng)
@@ -88,14 +87,14 @@ class Receiving:
             self._keep_scanning(topic)
 
     async def subscribe(self, topic: str) -> None:
-        """Take up a topic that the filters have got; raises what a server says against it."""
+        """Receive a topic that was added to the filters; raises the server's refusal."""
         self._topics.add(topic)
         await self._scan(topic)
         if topic not in self._scans:
             self._keep_scanning(topic)
 
     def unsubscribe(self, topic: str) -> None:
-        """Drop a topic: its scan and its polls end at once."""
+        """Drop a topic: its queries and its polls are cancelled."""
         self._topics.discard(topic)
         self.paused.discard(topic)
         scan = self._scans.pop(topic, None)
@@ -112,7 +111,7 @@ class Receiving:
         self._announce(dropped)
 
     def pause(self, topics: Collection[str]) -> None:
-        """Start no poll for `topics` until resume(); those that wait are cancelled, as by a stop."""
+        """Start no poll for `topics` until resume(); waiting polls are cancelled, as by a stop."""
         self.paused |= set(topics)
         self._cancel(lambda queue: queue.topic in self.paused)
 
@@ -140,11 +139,10 @@ class Receiving:
         )
 
     def stop(self) -> None:
-        """Start no poll any more; cancel those that wait, and let those end whose answer is arriving.
+        """Start no further poll; cancel those that wait, but let those complete whose answer is arriving.
 
-        A poll that is cancelled while it waits takes no messages with it on 5.5 (what it would have brought comes
-        back after 3 to 5 s); older servers may hold such messages for a whole lease (live-lessons.md 4).
-        """
+        On 5.5, a poll that is cancelled while it waits leases no messages (what it would have returned is redelivered
+        after 3 to 5 s); older servers may lease such messages for the whole duration (live-lessons.md 4)."""
         self._assigned.clear()
         self._topics.clear()
         for scan in self._scans.values():
@@ -152,13 +150,13 @@ class Receiving:
         self._cancel(lambda queue: True)
 
     def _cancel(self, is_meant: Callable[[MessageQueue], bool]) -> None:
-        """Cancel the polls of some queues, but for those whose answer is arriving."""
+        """Cancel the polls of some queues, except for those whose answer is arriving."""
         for queue, poll in (*self._polls.items(), *((queue, poll) for poll, queue in self._helpers.items())):
             if is_meant(queue) and not self._answers.get(poll):
                 poll.cancel()
 
     async def ended(self) -> None:
-        """Wait until the last poll has ended, for at most a second; what arrives meanwhile is handed over."""
+        """Wait until the last poll has completed, for at most a second; what arrives meanwhile is delivered."""
         polls = (*self._polls.values(), *self._helpers)
         if polls:
             _, late = await asyncio.wait(polls, timeout=LAST_ANSWERS)
@@ -180,7 +178,7 @@ class Receiving:
 
     @property
     def polls(self) -> int:
-        """Polls under way, until their answer has been handed over."""
+        """Polls in flight, until their answer has been processed."""
         return len(self._answers)
 
     async def _scan(self, topic: str) -> bool:
@@ -206,7 +204,7 @@ class Receiving:
     def _start_poll(self, queue: MessageQueue) -> None:
         self._room.setdefault(queue, Signal())
         running = self._polls.get(queue)
-        # A poll that was still out when its queue was dropped goes on for a queue that has come back.
+        # A poll that is still in flight when its queue is dropped continues for a queue that is assigned again.
         if running is None or running.done() or running.cancelling():
             self._polls[queue] = self._session.supervise(
                 self._poll_forever, queue, name=f"receiving from {queue.topic}/{queue.broker}/{queue.id}"
@@ -216,7 +214,7 @@ class Receiving:
         return None if queue.topic in self.paused else self._assigned.get(queue)
 
     async def _poll_forever(self, watch: Watch, queue: MessageQueue) -> None:
-        persistence = Persistence(self._session, watch)
+        tolerance = Tolerance(self._session, watch)
         attempt_id = uuid4().hex
         while self._is_polled(queue) is not None:
             room = self._cache.room(queue, self._session.settings.receive_batch)
@@ -225,16 +223,16 @@ class Receiving:
                 continue
             try:
                 messages = await retried(
-                    partial(self._poll, persistence, queue, room, attempt_id), persistence.delay_after
+                    partial(self._poll, tolerance, queue, room, attempt_id), tolerance.delay_after
                 )
             except RocketMQError as error:
                 self._session.fail(error)
                 break
             if messages is None:
-                continue  # the loop's condition alone says when it ends
-            persistence.worked()
+                continue  # the loop's condition decides whether to continue
+            tolerance.worked()
             if messages:
-                # Kept while nothing came: an ordered group gets the batch of a lost answer again by it (10.3).
+                # Kept while nothing arrives: an ordered group gets the batch of a lost answer again by it (10.3).
                 attempt_id = uuid4().hex
                 self._arrived(queue, messages)
                 if len(messages) >= room and not self._session.in_order:
@@ -244,17 +242,18 @@ class Receiving:
             self._room.pop(queue, None)
 
     async def _poll(
-        self, persistence: Persistence, queue: MessageQueue, room: int, attempt_id: str
+        self, tolerance: Tolerance, queue: MessageQueue, room: int, attempt_id: str
     ) -> Sequence[ReceivedMessage] | None:
         """Poll once; None if the queue is not polled any more."""
-        source = self._is_polled(queue)  # it may have been dropped, or have moved, since the last try
+        source = self._is_polled(queue)  # it may have been dropped, or have moved, since the last attempt
         if source is None:
             return None
-        length = persistence.poll_length(self._session.settings.long_polling)
+        length = tolerance.poll_length(self._session.settings.long_polling)
         return await self._receive(source, room, attempt_id, length)
 
     def _help(self, queue: MessageQueue) -> None:
-        """Poll a queue that has much side by side: an answer's last message is not waited for before more is asked."""
+        """Start further polls of a queue with many messages, so that the next request does not wait for the end of an
+        answer."""
         if len(self._helpers_of(queue)) < MOST_POLLS - 1 and self._cache.room(queue, 1):
             task = self._session.supervise(
                 self._poll_while_much, queue, name=self._helping.name, watch=self._helping
@@ -273,7 +272,7 @@ class Receiving:
                 return
             try:
                 messages = await self._receive(source, room, uuid4().hex, SHORT_POLL)
-            except RocketMQError as error:  # the first poll of the queue meets it, too, and knows what to do
+            except RocketMQError as error:  # the first poll of the queue gets it as well, and handles it
                 logger.debug("one of several polls of %s failed: %s", queue, error)
                 return
             watch.worked()
@@ -306,7 +305,7 @@ class Receiving:
             raise
         finally:
             self._cache.answered(source.queue, room)
-            # What was asked for and did not come is room for a poll that waits beside this one.
+            # What was requested and did not arrive is room for another poll of the queue.
             self.room_made(source.queue)
             del self._answers[poll]
 
@@ -316,7 +315,7 @@ class Receiving:
         await event.wait()
 
     def _announce(self, revoked: Sequence[MessageQueue]) -> None:
-        """Tell of a new assignment, and wake polls that wait for room: each queue's share has changed."""
+        """Emit a new assignment, and wake polls that wait for room: each queue's share has changed."""
         for event in self._room.values():
             event.set()
         self._generation += 1
@@ -324,10 +323,10 @@ class Receiving:
         logger.info(
             "assigned queues: %s", ", ".join(f"{q.topic}/{q.broker}/{q.id}" for q in queues) or "none"
         )
-        if self._session.telling.is_watched:
-            self._session.telling.event(
+        if self._session.emitter.is_watched:
+            self._session.emitter.event(
                 AssignEvent(
-                    client=self._session.telling.client,
+                    client=self._session.emitter.client,
                     queues=queues,
                     generation=self._generation,
                     revoked=tuple(revoked),

@@ -8,7 +8,7 @@ from functools import partial
 
 from aiorocketmq._core.offset import Offset
 from aiorocketmq._core.settings import FilterText
-from aiorocketmq._pull.interface import RETRY, Broadcast, Wanted
+from aiorocketmq._pull.interface import RETRY, Broadcast, PullSettings
 from aiorocketmq._pull.wires import remoting
 from aiorocketmq._push.interface import Parts
 from aiorocketmq._push.queue_consumption import QueueConsumption
@@ -18,10 +18,10 @@ from aiorocketmq.allocation import Allocation
 from aiorocketmq.errors import GroupNotFoundError, RocketMQError, TopicNotFoundError
 
 ROUTE_APPEARS = 5.0
-"""Seconds that name servers have to know the retry topic of a group that brokers have just made."""
+"""Seconds that name servers have to know the retry topic of a group that brokers have just created."""
 _LOOK_EVERY = 0.05
 MAX_MESSAGES, WAIT = 32, 15.0
-"""Messages and seconds of one pull, as Java's clients."""
+"""Messages and seconds of one pull, as in Java's clients."""
 
 
 class RemotingPush:
@@ -41,7 +41,7 @@ class RemotingPush:
     ) -> None:
         self._group = parts.group
         self._retry = None if broadcast is not None else f"{RETRY}{parts.group}"
-        wanted = Wanted(
+        settings = PullSettings(
             parts.group,
             tuple(parts.filters),
             parts.filters,
@@ -53,14 +53,14 @@ class RemotingPush:
             is_handed=True,
             allow_pop_members=allow_pop_members,
         )
-        self._session, calls = remoting(parts.endpoint, wanted, hooks=parts.hooks, options=parts.options)
+        self._session, calls = remoting(parts.endpoint, settings, hooks=parts.hooks, options=parts.options)
         self.client = self._session
         self._make = partial(
-            QueueConsumption, parts, self._session, calls, wanted, allocation=allocation, ordered=ordered
+            QueueConsumption, parts, self._session, calls, settings, allocation=allocation, ordered=ordered
         )
 
     async def begin(self, until: float) -> QueueConsumption:
-        """Become a member of the group, and read the queues that fall to it."""
+        """Join the group, and read the queues that are assigned to this member."""
         session = self._session
         await session.start()
         try:
@@ -74,7 +74,7 @@ class RemotingPush:
         return running
 
     async def _find_retries(self, topic: str, until: float) -> None:
-        """Share the topic of what failed, which brokers make for a group that they have taken in."""
+        """Share the group's retry topic, which brokers create when they accept the group's first heartbeat."""
 
         def delay_after(error: RocketMQError) -> float | None:
             return _LOOK_EVERY if isinstance(error, TopicNotFoundError) and loop_time() < until else None
@@ -90,9 +90,9 @@ class RemotingPush:
             ) from error
 
     async def check(self, topic: str) -> None:
-        """Nothing: attempts of dead letters are not counted here before a handler has failed."""
+        """Do nothing: attempts of dead letters are not counted here before a handler has failed."""
 
     async def declare(self, filters: Mapping[str, FilterText]) -> None:
-        """Look the topics up; brokers are told by the next heartbeat."""
+        """Look the topics up; brokers get the subscriptions with the next heartbeat."""
         for topic in filters:
             await self._session.route(topic)

@@ -1,11 +1,11 @@
-"""Sends messages back to brokers, which hand them out again later, or move them to the dead letters."""
+"""Sends failed messages back to brokers, which redeliver them later, or move them to the dead letters."""
 
 from __future__ import annotations
 
 import logging
 from collections.abc import Awaitable, Callable
 
-from aiorocketmq._core.outcomes import ForwardToDeadLetters, GiveBack
+from aiorocketmq._core.outcomes import ForwardToDeadLetters, Release
 from aiorocketmq._core.pauses import failure_pause
 from aiorocketmq._core.remoting.delays import level_of
 from aiorocketmq._remoting.codes import RequestCode
@@ -17,11 +17,11 @@ from aiorocketmq.message import ReceivedMessage
 logger = logging.getLogger(__name__)
 
 DEAD_LETTERS, USUAL = -1, 0
-"""Delay levels: none, the message is given up; what the broker's table has for this attempt."""
+"""Delay levels: to the dead letters; the level of the broker's table for this attempt."""
 
 
 class SendingBack:
-    """Sends back the messages of one group; brokers know each by its place in their log."""
+    """Sends back the messages of one group; brokers identify each by its offset in their commit log."""
 
     def __init__(self, session: RemotingSession, group: str) -> None:
         self._session = session
@@ -32,14 +32,14 @@ class SendingBack:
         self,
         message: ReceivedMessage,
         log_offset: int,
-        outcome: GiveBack | ForwardToDeadLetters,
+        outcome: Release | ForwardToDeadLetters,
         *,
         is_chosen: bool,
     ) -> bool:
-        """Have the broker hand out `message` again, by its own table unless its handler has chosen the delay, or move
-        it to the dead letters. Tried again for as long as the consumer runs; whether it was done."""
+        """Send `message` back, to be redelivered after the broker's delay or the one that its handler has chosen, or as
+        a dead letter. Retried while the consumer is running; return whether it succeeded."""
         level = DEAD_LETTERS
-        if isinstance(outcome, GiveBack):
+        if isinstance(outcome, Release):
             level = level_of(outcome.delay) if is_chosen else USUAL
         fields = {
             "offset": str(log_offset),
@@ -57,7 +57,7 @@ class SendingBack:
         try:
             await self._until_done(attempt)
         except RocketMQError as error:
-            logger.warning("%r could not be sent back, it is read again: %s", message, error)
+            logger.warning("%r could not be sent back, it will be read again: %s", message, error)
             return False
         return True
 

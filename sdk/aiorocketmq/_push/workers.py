@@ -1,4 +1,4 @@
-"""Runs handlers: as many at a time as allowed, each message when its order lets it."""
+"""Runs handlers: at most `concurrency` at a time, each message when its order permits."""
 
 from __future__ import annotations
 
@@ -22,30 +22,29 @@ logger = logging.getLogger(__name__)
 CANCELLED_HANDLERS_END = 1.0
 """Seconds that cancelled handlers have for their own clean-up."""
 TURNS = 32
-"""Handlers that one task runs before it lets others have the loop, in case none of them awaits anything."""
+"""Handlers that one task runs before it yields to the loop, in case none of them awaits anything."""
 
 
 class Waiting(Protocol):
     """A message that waits for its handler."""
 
     message: ReceivedMessage
-    lane: Hashable | None
-    """What it keeps its order with; None where it has no order."""
+    order_key: Hashable | None
+    """Messages with equal keys are handled in order; None if it has no order."""
 
 
-HeldT = TypeVar("HeldT", bound=Waiting)
+DeliveryT = TypeVar("DeliveryT", bound=Waiting)
 
 
-class Workers(Generic[HeldT]):
-    """Tasks that take messages one after the other; they live only while there is something to do.
+class Workers(Generic[DeliveryT]):
+    """Tasks that handle messages one after the other; they exist only while there are messages.
 
-    `finished` is called when a handler has ended (None: well, else what it raised), `dropped` if that fails: nothing
-    more is done about the message then, and it comes again by itself.
+    `finished` is called when a handler has returned (None) or raised (its exception), `dropped` if that fails: the
+    message is not processed further then, and is redelivered.
 
-    Only as many tasks wait for their first turn as handlers run, and at least one: handlers that await nothing are
-    all run by one task, and where handlers wait the number of tasks doubles with each turn of the loop up to
-    `concurrency`. So no task is made per message under load, and none waits when idle.
-    """
+    Only as many tasks wait for their first turn as handlers run, and at least one: handlers that await nothing are all
+    run by one task, and if handlers wait, the number of tasks doubles with each turn of the loop up to `concurrency`.
+    So no task is created per message under load, and none waits when idle."""
 
     def __init__(
         self,
@@ -53,9 +52,9 @@ class Workers(Generic[HeldT]):
         handlers: Handlers,
         *,
         concurrency: int,
-        is_lost: Callable[[HeldT], bool],
-        finished: Callable[[HeldT, Exception | None], None],
-        dropped: Callable[[HeldT], None],
+        is_lost: Callable[[DeliveryT], bool],
+        finished: Callable[[DeliveryT, Exception | None], None],
+        dropped: Callable[[DeliveryT], None],
     ) -> None:
         self._session = session
         self._handlers = handlers
@@ -64,47 +63,47 @@ class Workers(Generic[HeldT]):
         self._finished = finished
         self._dropped = dropped
         self._watch = session.watch("handling messages")
-        self._unordered = ConcurrentDispatch[HeldT]()
-        self._ordered = FifoDispatch[HeldT]()
-        self._again: list[HeldT] = []
+        self._unordered = ConcurrentDispatch[DeliveryT]()
+        self._ordered = FifoDispatch[DeliveryT]()
+        self._again: list[DeliveryT] = []
         self._tasks: set[asyncio.Task[None]] = set()
-        self._handling: set[HeldT] = set()
+        self._handling: set[DeliveryT] = set()
         self._fresh: set[asyncio.Task[None] | None] = set()
         """Tasks that have not had their first turn."""
         self._may_start = True
         self._idle = Signal()
         self._idle.set()
 
-    def add(self, held: HeldT) -> None:
+    def add(self, delivery: DeliveryT) -> None:
         """Queue a message; wake() starts the handlers, once per batch."""
-        if held.lane is None:
-            self._unordered.add(None, held)
+        if delivery.order_key is None:
+            self._unordered.add(None, delivery)
         else:
-            self._ordered.add(held.lane, held)
+            self._ordered.add(delivery.order_key, delivery)
 
-    def run_again(self, held: HeldT) -> None:
-        """Run the handler of an ordered group's message once more, before those behind it."""
-        self._again.append(held)
+    def retry_locally(self, delivery: DeliveryT) -> None:
+        """Call the handler of an ordered group's message again, before those behind it."""
+        self._again.append(delivery)
         self.wake()
 
-    def settled(self, held: HeldT) -> list[HeldT]:
-        """Let the next message of its lane start; once no handler may start any more, return those that waited."""
-        if held.lane is None:
+    def settled(self, delivery: DeliveryT) -> list[DeliveryT]:
+        """Let the next message of its order key start; after stop_starting(), return those that waited."""
+        if delivery.order_key is None:
             return []
-        self._ordered.finish(held.lane)
+        self._ordered.finish(delivery.order_key)
         if self._may_start:
             self.wake()
             return []
-        return _without_lane(self._ordered.drain())
+        return _without_order(self._ordered.drain())
 
-    def unsettled(self, held: HeldT) -> list[HeldT]:
-        """Return the messages of its lane that waited behind one that comes again; they are in no lane any more."""
-        if held.lane is None:
+    def unsettled(self, delivery: DeliveryT) -> list[DeliveryT]:
+        """Return the messages of its order key behind one that will be redelivered; they have no order key any more."""
+        if delivery.order_key is None:
             return []
-        return _without_lane(self._ordered.abandon(held.lane))
+        return _without_order(self._ordered.abandon(delivery.order_key))
 
     def wake(self) -> None:
-        """Start tasks for what may start, up to the limit."""
+        """Start tasks for messages that may start, up to the limit."""
         if not self._may_start:
             return
         fresh = min(self._startable, max(1, len(self._handling))) - len(self._fresh)
@@ -130,7 +129,7 @@ class Workers(Generic[HeldT]):
         return self._may_start and self._startable > 0 and len(self._handling) < self._concurrency
 
     @property
-    def handling(self) -> Collection[HeldT]:
+    def handling(self) -> Collection[DeliveryT]:
         """The messages whose handlers run."""
         return self._handling
 
@@ -139,61 +138,64 @@ class Workers(Generic[HeldT]):
         """Handlers that run."""
         return len(self._handling)
 
-    def stop_starting(self) -> list[HeldT]:
-        """Start no handler any more; returns what waited, but for those behind a message that is not settled yet."""
+    def stop_starting(self) -> list[DeliveryT]:
+        """Start no more handlers; return the waiting messages, except for those behind a message that is not settled
+        yet."""
         self._may_start = False
-        again = list(self._again)  # still the heads of their lanes
+        again = list(self._again)  # still the first of their order keys
         self._again.clear()
-        return [*again, *self._unordered.drain(), *_without_lane(self._ordered.drain())]
+        return [*again, *self._unordered.drain(), *_without_order(self._ordered.drain())]
 
     async def wait_idle(self) -> None:
         """Wait until no handler runs."""
         await self._idle.wait()
 
     async def drain(
-        self, grace: anyio.CancelScope, cancelled: Callable[[HeldT], object] = lambda held: None
+        self, grace: anyio.CancelScope, cancelled: Callable[[DeliveryT], object] = lambda delivery: None
     ) -> None:
-        """Let the handlers that run end within `grace`, then cancel them, and call `cancelled` for each."""
+        """Wait for running handlers within `grace`, then cancel them, and call `cancelled` for each."""
         with grace:
             await self.wait_idle()
         for task in self._tasks:
             task.cancel()
-        for held in tuple(self._handling):
-            logger.warning("the handler of %r did not end within the grace and is cancelled", held.message)
-            cancelled(held)
+        for delivery in tuple(self._handling):
+            logger.warning(
+                "the handler of %r did not end within the shutdown timeout and is cancelled", delivery.message
+            )
+            cancelled(delivery)
         with anyio.move_on_after(CANCELLED_HANDLERS_END):
             await self.wait_idle()
 
-    def _next(self) -> HeldT | None:
+    def _next(self) -> DeliveryT | None:
         while self._may_start:
             if self._again:
-                held = self._again.pop(0)
+                delivery = self._again.pop(0)
             elif (taken := self._ordered.take() or self._unordered.take()) is not None:
-                held = taken[1]
+                delivery = taken[1]
             else:
                 return None
-            if not self._is_lost(held):
-                return held
+            if not self._is_lost(delivery):
+                return delivery
         return None
 
     async def _work(self, watch: Watch) -> None:
         self._fresh.discard(asyncio.current_task())
         turns = 0
-        while (held := self._next()) is not None:
-            self._handling.add(held)
+        while (delivery := self._next()) is not None:
+            self._handling.add(delivery)
             if not self._fresh:
                 self.wake()
             try:
-                if self._session.telling.is_watched:
-                    failure = await watched(self._session, held.message, self._handlers.run)
+                if self._session.emitter.is_watched:
+                    failure = await watched(self._session, delivery.message, self._handlers.run)
                 else:
-                    failure = await self._handlers.run(held.message)
-                self._finished(held, failure)
-            except Exception:  # of ours: a handler's is a value
-                self._dropped(held)
+                    failure = await self._handlers.run(delivery.message)
+                self._finished(delivery, failure)
+            except Exception:  # of this library: a handler's exception is a value
+                self._dropped(delivery)
                 raise
             finally:
-                self._handling.discard(held)
+                self._handling.discard(delivery)
             watch.worked()
             turns += 1
             if turns % TURNS == 0:
@@ -202,13 +204,13 @@ class Workers(Generic[HeldT]):
     def _task_ended(self, task: asyncio.Task[None]) -> None:
         self._tasks.discard(task)
         self._fresh.discard(task)
-        # A message that came after the task had found nothing to do, but before this, has nobody else to start it.
+        # A message may have arrived after the task had found none, but before this call.
         self.wake()
         if not self._tasks:
             self._idle.set()
 
 
-def _without_lane(waiting: list[HeldT]) -> list[HeldT]:
-    for held in waiting:
-        held.lane = None
+def _without_order(waiting: list[DeliveryT]) -> list[DeliveryT]:
+    for delivery in waiting:
+        delivery.order_key = None
     return waiting

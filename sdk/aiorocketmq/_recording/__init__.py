@@ -1,1 +1,1 @@
-"""From what clients do to the files of a recording: facts, rows, columns, and where the work is done."""
+"""Parts of the recorder: client events become records, rows, columns and files, on a thread or in another process."""

@@ -1,24 +1,23 @@
-"""When a group was drained, as far as its clients can know: asked anew, long after the last event, every queue said no.
+"""Drains: when the clients of a group know that it has received everything.
 
-A recording that says so (`drain.ok`) lets the audit judge that nothing was lost, not even at the end
-(docs/reference/recording.md, Drains).
-"""
+A recording with such a row (`drain.ok`) lets the audit judge that nothing was lost, not even at the end
+(docs/reference/recording.md, Drains)."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from typing import TypeAlias
 
-from aiorocketmq._recording.facts import Note
+from aiorocketmq._recording.records import Note
 
 INTERVALS = 2
-"""How many times the longest lease or delay nothing may have happened."""
+"""Multiple of the longest lease or delay for which nothing must have happened."""
 
 SLACK = 15.0
-"""Seconds that a server may take beyond that: what the audit tolerates of a redelivery (recording.md, `late_ms`)."""
+"""Seconds that a server may take beyond that: the audit's tolerance of a late redelivery (recording.md, `late_ms`)."""
 
 WHOLE_BROKER = -1
-"""The queue id of a poll that asks all queues of a broker."""
+"""The queue id of a poll that covers all queues of a broker."""
 
 
 Queue: TypeAlias = tuple[str, int]
@@ -27,26 +26,26 @@ Queue: TypeAlias = tuple[str, int]
 
 @dataclass(frozen=True, slots=True, order=True)
 class Poll:
-    """When a poll was asked, and the number of its row."""
+    """When a poll began, and the number of its row."""
 
     now: float
-    """Seconds of a clock that never goes back."""
+    """Seconds of a clock that never decreases."""
     wall_us: int
     seq: int
 
 
 @dataclass(frozen=True, slots=True)
 class Drained:
-    """A group polled a topic in vain, and nothing that this recorder saw can be on its way to it any more."""
+    """A group polled a topic without result, and nothing that this recorder observed can still be delivered to it."""
 
     group: str
     topic: str
-    asked: Poll
-    """The oldest of the polls that show it: of what was sent later nothing is said."""
+    poll: Poll
+    """The oldest of the polls that show it: nothing is stated about messages that were sent later."""
 
 
 class _Quiet:
-    """Since when nothing has happened, and the longest interval that something was kept back for, in seconds."""
+    """Since when nothing has happened, and the longest delay or lease in seconds."""
 
     __slots__ = ("longest", "since")
 
@@ -62,40 +61,39 @@ class _Quiet:
 class _Pair(_Quiet):
     """A group and a topic."""
 
-    __slots__ = ("filters", "in_vain", "is_fit", "queues", "told", "was_handed")
+    __slots__ = ("empty", "filters", "is_fit", "queues", "told", "was_handed")
 
     def __init__(self) -> None:
         super().__init__()
         self.is_fit = True
         self.was_handed = False
-        """What a group asks for is known to the audit by what it was handed."""
+        """The group's filter is known to the audit from its deliveries."""
         self.filters: set[str | None] = set()
         self.queues: set[Queue] = set()
-        """All that any route has named: the messages of a broker that is away are not gone."""
-        self.in_vain: dict[Queue, Poll] = {}
-        """The latest poll of each queue that brought nothing."""
+        """All queues of any route so far: the messages of an unavailable broker still exist."""
+        self.empty: dict[Queue, Poll] = {}
+        """The latest poll of each queue that returned nothing."""
         self.told = -1.0
-        """Beginning of the quiet time of which a drain was told."""
+        """Begin of the quiet time for which a drain was reported."""
 
 
 class Drains:
-    """Follows the events of all clients of one recorder, and knows no more than they do.
+    """Tracks the events of all clients of one recorder, without any other knowledge.
 
-    Twice the longest lease after the last event, no lease that they saw is left, so nothing is in flight among them.
-    Nothing is told of lite topics, of leases that servers renew by themselves, of groups with more than one filter
-    for the topic, nor where a poll does not say which queues the topic has.
-    """
+    Twice the longest lease after the last event, no observed lease is left, so nothing is in flight among these
+    clients. Drains are not reported for lite topics, for leases that servers renew, for groups with more than one
+    filter for the topic, or if polls do not specify the queues of the topic."""
 
     def __init__(self) -> None:
         self._topics: dict[str, _Quiet] = {}
         self._pairs: dict[tuple[str | None, str], _Pair] = {}
-        self._asked: dict[tuple[str, str | None], Poll] = {}
+        self._polls: dict[tuple[str, str | None], Poll] = {}
 
     def note(
         self, client_id: str, group: str | None, note: Note, now: float, wall_us: int, seq: int
     ) -> Drained | None:
-        """Take what an event says, the time of a clock that never goes back, in seconds, the wall clock's, and the
-        number of its row; says whether it shows a group to be drained, once until something happens again."""
+        """Process an event, with the time of a clock that never decreases, the wall clock and the number of its row;
+        return a drain once for each quiet time."""
         what, *about = note
         if what == "polled":
             return self._polled(client_id, group, Poll(now, wall_us, seq), *about)
@@ -112,22 +110,22 @@ class Drains:
         return None
 
     def sent(self, now: float, topic: str, delay: float) -> None:
-        """A message is on its way, or has come there; it is kept back for `delay` seconds."""
+        """A message is being sent or was stored; it is invisible for `delay` seconds."""
         self._topic(topic).disturb(now, delay)
 
     def resolved(self, now: float, topic: str) -> None:
-        """A transaction is over."""
+        """A transaction was committed or rolled back."""
         self._topic(topic).disturb(now)
 
     def delivered(self, group: str | None, now: float, topic: str, lease: float, is_fit: bool) -> None:
-        """A group was handed a message, for `lease` seconds; if it is not fit, nobody can know that it is drained."""
+        """A group received a message, leased for `lease` seconds; unless `is_fit`, a drain of it can never be known."""
         pair = self._pair(group, topic)
         pair.was_handed = True
         pair.is_fit = pair.is_fit and is_fit
         pair.disturb(now, lease)
 
     def moved(self, group: str | None, now: float, topic: str) -> None:
-        """Something is done about a message that the group was handed."""
+        """A message that the group received is handled or settled."""
         self._pair(group, topic).since = now
 
     def _kept_back(self, group: str | None, now: float, topic: str, invisible: float) -> None:
@@ -153,17 +151,17 @@ class Drains:
         if phase == "invoke":
             pair.filters.add(wanted)
             pair.queues.update(readable)
-            self._asked[name] = at
+            self._polls[name] = at
             return None
-        asked = self._asked.pop(name, None)
+        poll = self._polls.pop(name, None)
         if phase == "info":
-            # It may have taken messages that nobody saw.
+            # It may have leased messages that were lost on the way.
             pair.disturb(at.now, lease)
-        if phase != "ok" or count or asked is None:
+        if phase != "ok" or count or poll is None:
             return None
         for each in pair.queues if queue == WHOLE_BROKER else ((broker, queue),):
             if each[0] == broker:
-                pair.in_vain[each] = asked
+                pair.empty[each] = poll
         return self._drained(group, topic, pair) if readable else None
 
     def _drained(self, group: str | None, name: str, pair: _Pair) -> Drained | None:
@@ -172,7 +170,7 @@ class Drains:
         topic = self._topic(name)
         since = max(pair.since, topic.since)
         quiet_from = since + INTERVALS * max(pair.longest, topic.longest) + SLACK
-        polls = [pair.in_vain.get(queue) for queue in pair.queues]
+        polls = [pair.empty.get(queue) for queue in pair.queues]
         late = [poll for poll in polls if poll is not None and poll.now >= quiet_from]
         if pair.told == since or len(late) < len(polls):
             return None
@@ -180,13 +178,13 @@ class Drains:
         return Drained(group or "", name, min(late))
 
     def _topic(self, name: str) -> _Quiet:
-        found = self._topics.get(name)
-        if found is None:
-            found = self._topics[name] = _Quiet()
-        return found
+        topic = self._topics.get(name)
+        if topic is None:
+            topic = self._topics[name] = _Quiet()
+        return topic
 
     def _pair(self, group: str | None, topic: str) -> _Pair:
-        found = self._pairs.get((group, topic))
-        if found is None:
-            found = self._pairs[group, topic] = _Pair()
-        return found
+        pair = self._pairs.get((group, topic))
+        if pair is None:
+            pair = self._pairs[group, topic] = _Pair()
+        return pair

@@ -17,13 +17,13 @@ VERSION = "1"
 """Version of the recording contract that is written."""
 
 ROWS_PER_GROUP = 16_384
-"""Rows gathered before they are compressed and handed to the file."""
+"""Rows that are collected before they are compressed and written to the file."""
 
 PLAIN = ("op_id", "message_id", "delivery", "handle", "prev_handle", "receive_attempt", "tx_id", "batch")
-"""Columns of names that hardly occur twice: a dictionary of them would only be tried and given up."""
+"""Columns whose values hardly ever repeat: dictionaries of them would be built in vain."""
 
 DELTAS = ("seq", "t_wall_us", "t_mono_ns", "invoked_us", "invoked_seq", "offset", "born_us", "store_us")
-"""Columns of numbers that grow: their differences take a fraction of the space."""
+"""Columns of growing numbers: differences take a fraction of the space."""
 
 _QUEUES = pa.list_(pa.struct([("broker", pa.string()), ("queue", pa.int32())]))
 _REQUIRED = ("run_id", "case_id", "observer", "recorder", "seq", "boot", "kind", "t_wall_us", "t_mono_ns")
@@ -92,7 +92,7 @@ SCHEMA = pa.schema(
 
 ENCODING = {
     "compression": "zstd",
-    # Rows are numbered as they come: within a recorder that is the order of time, by which readers skip groups.
+    # Rows are numbered in order of arrival: within a recorder that is the order of time, by which readers skip groups.
     "sorting_columns": [parquet.SortingColumn(SCHEMA.get_field_index("seq"))],
     "use_dictionary": [name for name in SCHEMA.names if name not in (*PLAIN, *DELTAS)],
     "column_encoding": dict.fromkeys(DELTAS, "DELTA_BINARY_PACKED"),
@@ -101,7 +101,7 @@ ENCODING = {
 
 
 def batch_of(sheet: Sheet, constant: Mapping[str, str]) -> pa.RecordBatch:
-    """Rows as columns, in the order of their numbers; `constant` stands in all of them."""
+    """Return rows as columns, in the order of their numbers; `constant` columns have one value for all rows."""
     messages = _columns(PLACED, sheet.messages)
     parts = [_part(shape, some, constant, messages) for shape, some in sheet.rows.items() if some]
     if len(parts) == 1:
@@ -114,7 +114,7 @@ def batch_of(sheet: Sheet, constant: Mapping[str, str]) -> pa.RecordBatch:
 def _part(
     shape: Shape, rows: Sequence[Cells], constant: Mapping[str, str], messages: Mapping[str, pa.Array]
 ) -> pa.RecordBatch:
-    """Rows of one shape as columns. `RecordBatch.from_pylist` looks into every row for every column instead."""
+    """Return rows of one shape as columns. `RecordBatch.from_pylist` would examine every row for every column."""
     cells = dict(zip(shape.columns, zip(*rows, strict=True), strict=True))
     count = len(rows)
     places = pa.array(cells["message"], pa.int32()) if shape.placed else None
@@ -143,23 +143,23 @@ def _columns(names: Sequence[str], rows: Sequence[Cells]) -> dict[str, pa.Array]
 
 @dataclass(frozen=True, slots=True)
 class Destination:
-    """What the files of one recorder have in common. Can be pickled where its file system can."""
+    """What the files of one recorder have in common. Can be pickled if its file system can."""
 
     filesystem: Any
     folder: str
     constant: Mapping[str, str]
-    """Columns that are the same in all rows; `recorder` is among them."""
+    """Columns with the same value in all rows; `recorder` is one of them."""
     rows_per_file: int
     seconds_per_file: float
 
 
 class RecordingFiles:
-    """Writes sheets into the files of a destination, from number `first` on."""
+    """Writes sheets into the files of a destination, numbered from `first`."""
 
     def __init__(self, destination: Destination, *, first: int = 0) -> None:
         self._destination = destination
         self.sheet = Sheet()
-        """Rows that wait until they are worth a row group; `look` writes them in time."""
+        """Rows that wait for a full row group; `look` writes them in time."""
         self.count = first
         """Files that are complete."""
         self._stream: Any = None
@@ -169,11 +169,11 @@ class RecordingFiles:
         self._began: float | None = None
 
     def look(self) -> None:
-        """Write what is worth it, and complete the file where it is large or old enough."""
+        """Write a full row group, and complete the file if it is large or old enough."""
         waiting = self.sheet.count
         if waiting and self._began is None:
             self._began = time.monotonic()
-        # The age is that of the first row, not of the file: few rows wait in memory, and must not wait for ever.
+        # The age is that of the first row, not of the file: few rows wait in memory, but not forever.
         is_old = (
             self._began is not None and time.monotonic() - self._began >= self._destination.seconds_per_file
         )
@@ -183,12 +183,12 @@ class RecordingFiles:
             self._complete()
 
     def close(self) -> None:
-        """Write what waits, and complete the last file."""
+        """Write the remaining rows, and complete the last file."""
         self._flush()
         self._complete()
 
     def stop(self) -> None:
-        """Complete the last file with what is in it."""
+        """Complete the last file without the remaining rows."""
         self._complete()
 
     def _flush(self) -> None:

@@ -1,9 +1,8 @@
-"""A process that writes down what happens in a busy one: this is the side that is served; `serving` is the other.
+"""Starts a process that writes recordings of a busy program, and sends it records; `process_main` is what it runs.
 
-Blocks of facts, as `marshal` packs them, lie in a file without a name that both have open, and the other process hears
-through its standard input where: so it may fall behind while the machine has nothing to spare, and nobody waits for it.
-The first block is the scribe who has written so far. It answers with a dot for each block that it is done with.
-"""
+Blocks of records, packed by `marshal`, are in an unnamed file that both have open, and the process gets their positions
+through its standard input: so it may fall behind while the machine is busy without blocking the program. The first
+block is the pipeline so far. It answers with a dot for each block that it has processed."""
 
 from __future__ import annotations
 
@@ -25,19 +24,19 @@ PLACE = struct.Struct("=QQ")
 """Offset and length of a block."""
 
 ROOM = 1 << 30
-"""Bytes that the file may have: some two minutes of all that a core can consume, with no time for writing it."""
+"""Maximum size of the file in bytes: some two minutes of all that one core can consume, without any being written."""
 
 _MANY_PLACES = 1 << 20
 _F_SETPIPE_SZ = 1031
 
 
-class ScribeProcess:
-    """Starts the process, hands facts over to it, and ends it."""
+class WriterProcess:
+    """Starts the process, sends records to it, and ends it."""
 
     def __init__(self) -> None:
-        """Raises OSError where no process can be started."""
+        """Raises OSError if no process can be started."""
         self._ring = Ring(ROOM)
-        self._spool = TemporaryFile(buffering=0)  # noqa: SIM115  # open for as long as the process
+        self._spool = TemporaryFile(buffering=0)  # noqa: SIM115 # open as long as the process
         try:
             self._child = _started(self._spool.fileno())
         except OSError:
@@ -46,28 +45,28 @@ class ScribeProcess:
         assert self._child.stdin is not None
         assert self._child.stdout is not None
         self._in, self._out = self._child.stdin, self._child.stdout
-        self._poll = select.poll()  # not `select`, which knows a thousand open files
+        self._poll = select.poll()  # not `select`, which is limited to a thousand open files
         self._poll.register(self._out, select.POLLIN)
-        self._said = b""
-        """What it has said beside dots."""
+        self._output = b""
+        """Its output apart from dots."""
         os.set_blocking(self._out.fileno(), False)
         with suppress(OSError):  # where a pipe is as it is
             fcntl.fcntl(self._in, _F_SETPIPE_SZ, _MANY_PLACES)
 
     def is_ready(self) -> bool:
-        """Whether it can be given work; raises OSError where it will never be."""
+        """Whether it accepts blocks; raises OSError if it never will."""
         self._listen()
-        if self._said == READY:
-            self._said = b""
+        if self._output == READY:
+            self._output = b""
             return True
         if self._child.poll() is not None:
             raise OSError(f"the process for it ended at its start with code {self._child.returncode}")
         return False
 
     def send(self, block: bytes) -> None:
-        """Hand a block over, at first the scribe, then facts; waits where there is no room for more.
+        """Send a block, at first the pipeline, then records; waits if the file is full.
 
-        Raises OSError with what it says where it has failed."""
+        Raises OSError with its message if it has failed."""
         try:
             self._in.write(PLACE.pack(self._spooled(block), len(block)))
         except BrokenPipeError:
@@ -75,7 +74,7 @@ class ScribeProcess:
             raise
 
     def close(self) -> None:
-        """Let it complete its files, and wait for that; raises OSError with what went wrong. Once is enough."""
+        """Let it complete its files, and wait for that; raises OSError with its message if it fails. Call it once."""
         if self._out.closed:
             return
         self._in.close()
@@ -85,8 +84,8 @@ class ScribeProcess:
         self._out.close()
         self._spool.close()
         code = self._child.wait()
-        if self._said:
-            raise OSError(json.loads(self._said))
+        if self._output:
+            raise OSError(json.loads(self._output))
         if code:
             raise OSError(f"the process that writes it ended with code {code}")
 
@@ -98,14 +97,14 @@ class ScribeProcess:
         self._child.wait()
 
     def _spooled(self, block: bytes) -> int:
-        """Write a block where there is room, or will be; gives its place."""
+        """Write a block, after waiting for room if necessary; return its position."""
         self._listen()
         while True:
             offset = self._ring.place(len(block))
             if offset is not None:
                 try:
                     self._write(block, offset)
-                except OSError:  # this disk has no more
+                except OSError:  # the disk is full
                     self._ring.unplace()
                     if self._ring.is_empty:
                         raise
@@ -122,23 +121,28 @@ class ScribeProcess:
             rest, offset = rest[count:], offset + count
 
     def _listen(self) -> bool:
-        """Take what it has said; False when it will say nothing more."""
-        said = self._out.read(1 << 16)
-        if said is None:
+        """Read its output; False at the end of it."""
+        output = self._out.read(1 << 16)
+        if output is None:
             return True
-        words = said if self._said else said.lstrip(DONE)
-        self._ring.read(len(said) - len(words))
-        self._said += words
-        return bool(said)
+        words = output if self._output else output.lstrip(DONE)
+        self._ring.read(len(output) - len(words))
+        self._output += words
+        return bool(output)
 
 
 def _started(spool: int) -> subprocess.Popen[bytes]:
     return subprocess.Popen(
-        [sys.executable, "-P", "-c", f"from {__package__}.serving import main; main({os.getpid()}, {spool})"],
+        [
+            sys.executable,
+            "-P",
+            "-c",
+            f"from {__package__}.process_main import main; main({os.getpid()}, {spool})",
+        ],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         bufsize=0,
         pass_fds=(spool,),
-        # It finds what this program finds, however its path was made.
+        # It imports what this program imports, however its path was set.
         env={**os.environ, "PYTHONPATH": os.pathsep.join(map(os.path.abspath, sys.path))},
     )

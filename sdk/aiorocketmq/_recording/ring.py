@@ -1,4 +1,4 @@
-"""Where blocks lie in a file of fixed size that is written and read in order. Pure."""
+"""Ring buffer: positions of blocks in a file of fixed size that is written and read in order. Pure."""
 
 from __future__ import annotations
 
@@ -6,12 +6,13 @@ from collections import deque
 
 
 class Ring:
-    """Gives each block its place, as near to the beginning as it goes: who reads as fast as is written needs little."""
+    """Assigns a position to each block, as near to the beginning as possible: with a fast reader, little of the file is
+    used."""
 
     def __init__(self, size: int) -> None:
         self._size = size
         self._blocks: deque[tuple[int, int]] = deque()
-        """Offset and length of those that are not read yet, the oldest first."""
+        """Offset and length of unread blocks, the oldest first."""
 
     @property
     def is_empty(self) -> bool:
@@ -19,7 +20,7 @@ class Ring:
         return not self._blocks
 
     def place(self, length: int) -> int | None:
-        """The offset of the next block; None where there is no room until one has been read."""
+        """Return the offset of the next block; None if there is no room until one is read."""
         if not self._blocks:
             offset = 0
         else:
@@ -38,10 +39,10 @@ class Ring:
         return offset
 
     def read(self, count: int) -> None:
-        """So many of the oldest blocks have been read."""
+        """Mark the oldest `count` blocks as read."""
         for _ in range(count):
             self._blocks.popleft()
 
     def unplace(self) -> None:
-        """The newest block was not written after all."""
+        """Remove the newest block, which was not written."""
         self._blocks.pop()

@@ -1,9 +1,8 @@
-"""The cells of a recording's rows, and how a client's events become cells (docs/reference/recording.md).
+"""Cells of a recording's rows, made from client events (docs/reference/recording.md).
 
-Rows are tuples, and those of one shape have the same columns: so they become columns in one step, at a third of what a
-mapping for each row takes. Most rows tell where a message is and what it is called: those of the frequent shapes only
-say which message they are about, and its columns are filled in for all of them at once.
-"""
+Rows are tuples, and all of one shape have the same columns: so they become columns in one step, at a third of the cost
+of a mapping per row. Most rows contain location and names of a message: those of the frequent shapes refer to the
+message instead, and its columns are filled in for all of them at once."""
 
 from __future__ import annotations
 
@@ -42,20 +41,20 @@ from aiorocketmq.message import Message, MessageQueue, ReceivedMessage, SendRece
 from aiorocketmq.subscription import Sql, Tags
 
 Cells: TypeAlias = tuple[object, ...]
-"""What stands in some columns of one row."""
+"""Values of some columns of one row."""
 
 PRODUCER_PROPERTY, SERIAL_PROPERTY = "audit-producer", "audit-serial"
-"""User properties by which an application may number its messages itself."""
+"""User properties by which an application may number its messages."""
 
 HEAD = ("seq", "kind", "t_wall_us", "t_mono_ns", "t_real_us", "epoch", "invoked_us", "invoked_seq")
 """Columns of all rows."""
 CLIENT = ("client_id", "role", "group", "code")
-"""Columns of all rows that tell of an event."""
+"""Columns of all rows of client events."""
 OPERATION = ("phase", "op_id")
-"""Columns of calls and their ends."""
+"""Columns of calls and their completions."""
 
 _NO_PROPERTIES = hashlib.sha256(b"{}").hexdigest()[:32]
-# Names of their own for members that every message meets: to look one up on its enum takes several times as long.
+# Names for members that are used for every message: the look-up on its enum takes several times as long.
 _INVOKE, _OK, _SINGLE = Phase.INVOKE, Phase.OK, Phase.SINGLE
 
 
@@ -64,26 +63,26 @@ class Shape:
     """How events of one type become rows."""
 
     columns: tuple[str, ...]
-    """All of them, those of every row included."""
+    """All columns, those of every row included."""
     cells: Callable[[Any], Cells] = lambda event: ()
-    """What stands in the columns that only this type has."""
+    """Returns the values of the columns that only this type has."""
     kind: str | None = None
-    """The kind of row; None where that depends on the event."""
+    """The kind of row; None if that depends on the event."""
     is_operation: bool = False
     placed: tuple[str, ...] = ()
-    """Columns of the message whose place in the sheet is the last cell."""
+    """Columns of the message whose position in the sheet is the last cell."""
 
 
 def shape_of(
     kind: str | None, cells: Callable[[Any], Cells], *columns: str, is_operation: bool = False
 ) -> Shape:
-    """The shape of a type of event that has these columns of its own."""
+    """Return the shape of a type of event that has these columns of its own."""
     operation = OPERATION if is_operation else ()
     return Shape((*HEAD, *CLIENT, *operation, *columns), cells, kind, is_operation)
 
 
 def _placed_shape(*columns: str, placed: tuple[str, ...]) -> Shape:
-    """The shape of frequent facts about one message."""
+    """Return the shape of frequent records about one message."""
     return Shape((*HEAD, *CLIENT, *columns, "message"), placed=placed)
 
 
@@ -91,38 +90,38 @@ START = Shape((*HEAD, "cfg"), kind="recorder.start")
 END = Shape(HEAD, kind="recorder.end")
 DRAIN = Shape((*HEAD, "group", "topic"), kind="drain.ok")
 FAULT = Shape((*HEAD, "fault"), kind="fault")
-"""Rows that are about no client: what a recorder says by itself, or was told of a server."""
+"""Rows without a client: of the recorder itself, or about a server."""
 
 
 class Sheet:
-    """Rows that become one row group, by shape, and the messages that the placed ones of them are about."""
+    """Rows that become one row group, by shape, and the messages that some of them refer to."""
 
     __slots__ = ("_places", "messages", "rows")
 
     def __init__(self) -> None:
         self.rows: dict[Shape, list[Cells]] = defaultdict(list)
         self.messages: list[Cells] = []
-        """Their cells of the columns `PLACED`."""
+        """Their values of the columns `PLACED`."""
         self._places: dict[int, int] = {}
 
     @property
     def count(self) -> int:
-        """How many rows there are."""
+        """The number of rows."""
         return sum(map(len, self.rows.values()))
 
     def place_of(self, serial: int) -> int | None:
-        """Where a message stands; None where it does not yet."""
+        """The position of a message; None if it has none yet."""
         return self._places.get(serial)
 
     def place(self, serial: int, cells: Cells) -> int:
-        """Give a message its place."""
+        """Add a message and return its position."""
         place = self._places[serial] = len(self.messages)
         self.messages.append(cells)
         return place
 
 
 def kind_of(event: Event) -> str | None:
-    """The kind of row that an event of a shape without one becomes; None for one that is not recorded."""
+    """The kind of row for an event whose shape has none; None for one that is not recorded."""
     phase = event.phase
     if type(event) is HandleEvent:
         return "handle.start" if phase is _INVOKE else "handle.end"
@@ -135,16 +134,16 @@ def kind_of(event: Event) -> str | None:
 
 
 def has_stopped(event: ClientEvent) -> bool:
-    """Whether a client's life is over with this event."""
+    """Whether a client has stopped with this event."""
     if event.running:
         return event.phase is Phase.FAIL
     return event.phase is not _INVOKE
 
 
-# One handle occurs in several rows, and not long after each other.
+# One handle occurs in several rows, shortly after each other.
 @lru_cache(maxsize=8_192)
 def fingerprint(text: str) -> str:
-    """What stands for a receipt handle: handles are long, and may be secrets of a kind."""
+    """The digest of a receipt handle: handles are long, and may be secrets of a kind."""
     return hashlib.sha256(text.encode()).hexdigest()[:16]
 
 
@@ -152,12 +151,12 @@ _CONTENT = ("body_sha", "props_sha", "producer", "pseq")
 
 
 def digest_of(body: bytes) -> str:
-    """What stands for a body."""
+    """The digest of a body."""
     return hashlib.sha256(body).hexdigest()[:32]
 
 
 def content_of(digest: str, properties: Mapping[str, str]) -> Cells:
-    """What a message says: the digest of its body, and its sender's properties."""
+    """The content of a message: the digest of its body, and its user properties."""
     if not properties:
         return digest, _NO_PROPERTIES, None, None
     text = json.dumps(dict(properties), sort_keys=True, ensure_ascii=False, separators=(",", ":"))
@@ -174,13 +173,13 @@ PLACED = (
     *("topic", "lite_topic", "broker", "queue", "offset"),
     *("message_id", "message_group", "tag", "priority", "delivery"),
 )
-"""Columns of a message; the last one only of deliveries and of what settles them."""
+"""Columns of a message; the last one only for deliveries and their settling."""
 
 _IDENTIFIED = (*PLACED[:-1], "attempt")
 
 
 def placed(message: ReceivedMessage) -> Cells:
-    """All of `PLACED` but the name of the delivery."""
+    """All values of `PLACED` but the delivery."""
     queue = message.queue
     return (
         message.topic,
@@ -200,7 +199,7 @@ def _identified(message: ReceivedMessage, attempt: int | None) -> Cells:
 
 
 def sent(message: Message, message_id: str, due_us: int | None, attempt: int) -> Cells:
-    """What call and end of a send both tell of it."""
+    """What begin and completion of a send have in common."""
     return (
         message.topic,
         message.lite_topic,
@@ -215,11 +214,11 @@ def sent(message: Message, message_id: str, due_us: int | None, attempt: int) ->
 
 
 def stored(receipt: SendReceipt | None, *, is_half: bool) -> Cells:
-    """What only the end of a send can tell, where it succeeded."""
+    """What only the successful completion of a send has."""
     if receipt is None:
         return None, None
-    # Servers choose the queue by themselves, and receipts do not tell which: no row may claim to know it. And they give
-    # every message a transaction id (R4.12).
+    # Servers choose the queue, and receipts do not contain it: no row may claim it. And they assign every message a
+    # transaction id (R4.12).
     return receipt.offset, receipt.transaction_id if is_half else None
 
 
@@ -256,7 +255,7 @@ def _receive(event: ReceiveEvent) -> Cells:
 
 
 def _deliver(event: DeliverEvent) -> Cells:
-    # Pull consumers are handed messages without a lease.
+    # Pull consumers receive messages without a lease.
     message, name = event.message, fingerprint(event.handle) if event.handle else None
     return (
         *_identified(message, event.attempt),
@@ -298,7 +297,7 @@ def _handle(event: HandleEvent) -> Cells:
 
 
 def by_topic(event: AssignEvent) -> list[AssignEvent]:
-    """The assignment of each topic that it names: rows tell of one topic each."""
+    """Split an assignment by topic, since a row has one topic."""
 
     def of(queues: Iterable[MessageQueue], topic: str) -> tuple[MessageQueue, ...]:
         return tuple(queue for queue in queues if queue.topic == topic)
@@ -310,7 +309,7 @@ def by_topic(event: AssignEvent) -> list[AssignEvent]:
 
 
 def _assign(event: AssignEvent) -> Cells:
-    """For an event of one topic."""
+    """The cells of an assignment of one topic."""
     topic = (*event.queues, *event.revoked)[0].topic
     queues = [{"broker": queue.broker, "queue": queue.id} for queue in event.queues]
     return topic, queues, event.generation, {"grain": event.grain.value}
@@ -348,14 +347,14 @@ def _client(event: ClientEvent) -> Cells:
 
 
 def filter_text(wanted: Tags | Sql | None) -> str | None:
-    """A filter as rows tell it."""
+    """A filter in the form of rows."""
     if wanted is None:
         return None
     return f"{'SQL92' if isinstance(wanted, Sql) else 'TAG'}:{wanted.expression}"
 
 
 def milliseconds(seconds: float | None) -> int | None:
-    """A duration as rows tell it."""
+    """A duration in the form of rows."""
     return None if seconds is None else round(seconds * 1000)
 
 
@@ -400,8 +399,8 @@ RECEIVE = SHAPES[ReceiveEvent]
 PLACED_DELIVER = _placed_shape("attempt", *_CONTENT, "handle", *_CAME, placed=PLACED)
 PLACED_HANDLE = _placed_shape("attempt", "result", placed=PLACED[:-1])
 PLACED_ACK = _placed_shape(*OPERATION, "attempt", "handle", placed=PLACED)
-"""Shapes of what happens to every message."""
+"""Shapes of high-frequency events."""
 
 BY_NUMBER = tuple(SHAPES.values())
 NUMBERS = {shape: number for number, shape in enumerate(BY_NUMBER)}
-"""Shapes as facts name them."""
+"""Shapes as used in records."""

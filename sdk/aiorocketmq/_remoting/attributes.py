@@ -1,4 +1,4 @@
-"""Attributes of consumer groups as requests carry them; live-broker-session.md 7.2."""
+"""Attributes of consumer groups in requests; live-broker-session.md 7.2."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from aiorocketmq._core.names import check_topic
 
 
 def lite_attributes(topic: str, quota: int, exclusive: bool) -> dict[str, str]:
-    """Those of a group that is bound to the lite topics of `topic`; ValueError for a malformed name."""
+    """Return those of a group that is bound to the lite topics of `topic`; ValueError for a malformed name."""
     check_topic(topic)
     attributes = {"+lite.bind.topic": topic}
     if quota:

@@ -1,10 +1,10 @@
-"""Numbers of the classic protocol: what is asked, what is answered; remoting-protocol.md sections 3 and 4."""
+"""Request and response codes of the classic protocol; remoting-protocol.md sections 3 and 4."""
 
 from enum import IntEnum
 
 
 class RequestCode(IntEnum):
-    """What a request asks for."""
+    """Code of a request."""
 
     PULL_MESSAGE = 11
     QUERY_MESSAGE = 12
@@ -53,7 +53,7 @@ class RequestCode(IntEnum):
 
 
 class ResponseCode(IntEnum):
-    """How an answer begins; a code that is not listed here stays a plain number."""
+    """Code of an answer; one that is not listed here stays a plain number."""
 
     SUCCESS = 0
     SYSTEM_ERROR = 1
@@ -93,7 +93,7 @@ class ResponseCode(IntEnum):
 
 
 def response_name(code: int) -> str:
-    """An answer's `code` with the protocol's name of it, where it has one."""
+    """Return an answer's `code` with the protocol's name of it, if it has one."""
     try:
         return f"{ResponseCode(code).name} ({code})"
     except ValueError:

@@ -1,4 +1,4 @@
-"""One connection of the classic protocol: many requests side by side, answers matched by their number."""
+"""One connection of the classic protocol: concurrent requests, answers matched by their number."""
 
 from __future__ import annotations
 
@@ -28,12 +28,12 @@ from aiorocketmq.errors import ClosedError, UnreachableError
 logger = logging.getLogger(__name__)
 
 RequestHandler: TypeAlias = Callable[[Frame], Frame | None]
-"""Takes a request of the peer, and returns the answer of a two-way one: its code, fields, body and remark count."""
+"""Handles a request of the peer, and returns the answer of a two-way one: its code, fields, body and remark count."""
 
 CONNECT_TIMEOUT = 3.0
 """Seconds, as Java's clients; remoting-protocol.md section 0."""
 FRAME_TIMEOUT = 30.0
-"""Seconds in which a frame that has begun must end: 16 MiB take as long at 5 Mbit/s."""
+"""Seconds in which a frame that has begun must be complete: 16 MiB take as long at 5 Mbit/s."""
 
 _PORTS = "give the port of a name server (usually 9876) or broker (usually 10911)"
 _OTHER_PROTOCOLS: Mapping[str, str] = MappingProxyType(
@@ -44,15 +44,14 @@ _OTHER_PROTOCOLS: Mapping[str, str] = MappingProxyType(
         "HTTP": f"speaks HTTP: {_PORTS}",
     }
 )
-"""What servers of other protocols are, and what to do, by the name of the protocol."""
+"""Names of servers of other protocols, and what to do, by protocol."""
 
 
 class RemotingConnection:
     """A connection to one name server or broker, open from `async with` to its end or the peer's.
 
-    Requests the peer sends (it may) go to `on_request`, which returns the answer of a two-way one; where it returns
-    None, that is answered REQUEST_CODE_NOT_SUPPORTED. `on_lost` is called once when the peer has ended the connection.
-    """
+    Requests of the peer are passed to `on_request`, which returns the answer of a two-way one; if it returns None, the
+    answer is REQUEST_CODE_NOT_SUPPORTED. `on_lost` is called once when the peer has closed the connection."""
 
     def __init__(
         self,
@@ -124,11 +123,10 @@ class RemotingConnection:
     ) -> Frame:
         """Send a request and return its answer, whatever its code, within `timeout` seconds.
 
-        Raises UnreachableError when there is no answer or the connection ends, ClosedError outside of `async with`,
-        ValueError when the request is larger than a frame may be. Cancelled, or after a timeout, the
-        request may have taken effect; a late answer is dropped and the connection stays usable. It ends when nothing
-        has come for the whole time of two requests that followed one another, or when a frame does not end in time.
-        """
+        Raises UnreachableError if there is no answer or the connection ends, ClosedError outside of `async with`,
+        ValueError if the request is larger than a frame may be. Cancelled, or after a timeout, the request may have
+        taken effect; a late answer is dropped and the connection stays usable. It is closed if nothing arrives for the
+        whole time of two consecutive requests, or if a frame is not complete in time."""
         wire = self._usable()
         frame = Frame(code=code, opaque=wire.next_opaque(), fields=fields or {}, body=body)
         began = asyncio.get_running_loop().time()
@@ -166,7 +164,7 @@ class RemotingConnection:
         return answer
 
     async def tell(self, code: int, fields: Mapping[str, str] | None = None, body: bytes = b"") -> None:
-        """Send a request that wants no answer; it is written when this returns, and nothing more is known."""
+        """Send a request without an answer; it is written when this returns, and nothing more is known."""
         wire = self._usable()
         await wire.send(
             Frame(code=code, opaque=wire.next_opaque(), flag=ONE_WAY, fields=fields or {}, body=body)
@@ -181,7 +179,7 @@ class RemotingConnection:
 
 
 class _Wire(asyncio.Protocol):
-    """The event loop's side of a connection: decodes what arrives, wakes who waits for it."""
+    """The event loop's side of a connection: decodes data, wakes waiters for answers."""
 
     def __init__(
         self,
@@ -197,12 +195,12 @@ class _Wire(asyncio.Protocol):
         self._frame_timeout = frame_timeout
         self._reader = FrameReader()
         self._frame_began = math.inf
-        """When the frame began that has not ended."""
+        """When the incomplete frame began; None if there is none."""
         self._waiting: dict[int, asyncio.Future[Frame]] = {}
         self._opaques = itertools.count(1)
         self._answered = False
         self._silent_since: float | None = None
-        """When a request had to be given up before which nothing came since it was sent; None once something came."""
+        """When a request was given up for which nothing had arrived since it was sent; None once something arrives."""
         self._heard_at = -math.inf
         self._transport: asyncio.Transport | None = None
         self._unsent: list[bytes] = []
@@ -231,20 +229,20 @@ class _Wire(asyncio.Protocol):
             asyncio.get_running_loop().call_soon(self._write)
 
     def _write(self) -> None:
-        """Write at once all that was sent in this turn of the loop: a system call takes as long as all else."""
+        """Write all that was sent in this turn of the loop at once: a system call takes as long as all else."""
         if self._unsent and self._transport is not None and self.failure is None:
             self._transport.writelines(self._unsent)
         self._unsent.clear()
 
     def missed(self, began: float) -> None:
-        """A request of that moment got no answer: end the connection if it is the second one in complete silence.
+        """A request got no answer: close the connection if it is the second one without any incoming data.
 
-        What forgets a connection on the way, a firewall or a dead machine, tells nobody. One request alone may be one
-        that this server does not answer."""
+        A firewall or a dead machine that drops a connection notifies neither side. One request alone may be one that
+        this server does not answer."""
         if self.failure is not None:
             return
         if asyncio.get_running_loop().time() - self._frame_began >= self._frame_timeout:
-            # Its length may be damaged, which would swallow all answers to come.
+            # Its length may be damaged, which would swallow all later answers.
             text = f"the server at {self._address} has not ended an answer within {self._frame_timeout:g} s; try again"
             self._abort(UnreachableError(text, may_have_taken_effect=True, endpoint=str(self._address)))
         elif self._heard_at >= began:
@@ -324,7 +322,7 @@ class _Wire(asyncio.Protocol):
                 waiting.set_result(frame)
             return
         answer = None if self._on_request is None else self._on_request(frame)
-        # To who asks and reads no answers none are kept.
+        # Answers for a peer that does not read them are not kept.
         if not frame.is_one_way and self._transport is not None and self._writable.is_set():
             answer = answer or Frame(code=ResponseCode.REQUEST_CODE_NOT_SUPPORTED, opaque=0)
             self._transport.write(encode(answer._replace(opaque=frame.opaque, flag=RESPONSE)))

@@ -1,4 +1,4 @@
-"""Messages as users receive them, made of the records of a pull; remoting-protocol.md 7."""
+"""Received messages, made from the records of a pull; remoting-protocol.md 7."""
 
 from __future__ import annotations
 
@@ -31,10 +31,10 @@ _DELAYS = frozenset(("DELAY", "TIMER_DELIVER_MS", "TIMER_DELAY_MS", "TIMER_DELAY
 
 
 def received(record: Record, queue: MessageQueue, group: str, limit: int) -> tuple[ReceivedMessage, bool]:
-    """The message of `record`, which was read from `queue`, and whether its body is still to be decompressed.
+    """Return the message of `record`, which was read from `queue`, and whether its body is still compressed.
 
-    A body of more than a few KiB is left as it came: `plain` is for another thread. Nobody counts attempts where
-    queues are pulled. The rest of its fields is read when somebody asks for one."""
+    A body of more than a few KiB is left compressed: `plain` is for another thread. Attempts are not counted for pulled
+    queues. The other fields are parsed on first access."""
     message = ReceivedMessage.__new__(ReceivedMessage)
     message.topic = record.topic
     message.body = record.body
@@ -59,12 +59,12 @@ def received(record: Record, queue: MessageQueue, group: str, limit: int) -> tup
 
 
 def plain(record: Record, limit: int) -> tuple[bytes, str | None]:
-    """The decompressed body, at most `limit` bytes, and None; or the body as it came, and why it is corrupted."""
+    """Return the decompressed body, at most `limit` bytes, and None; or the original body, and why it is corrupted."""
     return plain_body(record, limit, unpack_with_extra)
 
 
 async def unpack(message: ReceivedMessage, record: Record, network: Network) -> None:
-    """Decompress what `received` has left as it came, in another thread."""
+    """Decompress a body that `received` has left compressed, in another thread."""
     loop = asyncio.get_running_loop()
     message.body, message.corruption = await loop.run_in_executor(
         network.executor, plain, record, network.max_decompressed_body
@@ -72,21 +72,21 @@ async def unpack(message: ReceivedMessage, record: Record, network: Network) -> 
 
 
 def _read_rest(record: Record, message: ReceivedMessage) -> None:
-    """Read what `received` has left out."""
+    """Parse the fields that `received` has deferred."""
     message._rest = None
-    found = record.properties()
-    message.raw_properties = MappingProxyType(found)
+    properties = record.properties()
+    message.raw_properties = MappingProxyType(properties)
     message.properties = MappingProxyType(
-        {name: value for name, value in found.items() if name not in SYSTEM_PROPERTIES}
+        {name: value for name, value in properties.items() if name not in SYSTEM_PROPERTIES}
     )
-    message.message_id = found.get("UNIQ_KEY") or record.offset_message_id
-    message.tag = found.get("TAGS")
-    message.keys = tuple(found.get("KEYS", "").split())
-    message.message_group = found.get("__SHARDINGKEY")
+    message.message_id = properties.get("UNIQ_KEY") or record.offset_message_id
+    message.tag = properties.get("TAGS")
+    message.keys = tuple(properties.get("KEYS", "").split())
+    message.message_group = properties.get("__SHARDINGKEY")
     message.priority = None
-    message.trace_context = found.get("TRACE_CONTEXT")
-    is_transaction = found.get("TRAN_MSG", "").lower() == "true"
-    message.transaction_id = found.get("__transactionId__") or (
+    message.trace_context = properties.get("TRACE_CONTEXT")
+    is_transaction = properties.get("TRAN_MSG", "").lower() == "true"
+    message.transaction_id = properties.get("__transactionId__") or (
         message.message_id if is_transaction else None
     )
     if is_transaction:
@@ -94,9 +94,9 @@ def _read_rest(record: Record, message: ReceivedMessage) -> None:
     elif message.message_group is not None:
         message.message_type = MessageType.FIFO
     else:
-        message.message_type = MessageType.NORMAL if _DELAYS.isdisjoint(found) else MessageType.DELAY
+        message.message_type = MessageType.NORMAL if _DELAYS.isdisjoint(properties) else MessageType.DELAY
     message.born_host = record.born_host_text
     message._born_us = record.born_ms * 1000
     message._stored_us = record.stored_ms * 1000
-    due = found.get("TIMER_DELIVER_MS") or found.get("TIMER_OUT_MS")
+    due = properties.get("TIMER_DELIVER_MS") or properties.get("TIMER_OUT_MS")
     message._deliver_us = int(due) * 1000 if due is not None and due.isascii() and due.isdigit() else None

@@ -1,4 +1,4 @@
-"""Asks name servers: one of them, as long as it answers, then the next."""
+"""Requests to name servers: to one of them while it answers, then to the next."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ logger = logging.getLogger(__name__)
 
 
 class NameServers:
-    """The name servers of one client, which do not talk to each other: answers may differ for a moment."""
+    """The name servers of one client, which do not communicate with each other: answers may differ for a moment."""
 
     def __init__(self, pool: Pool, addresses: Sequence[Address], *, timeout: float) -> None:
         self._pool = pool
@@ -29,7 +29,8 @@ class NameServers:
         return ";".join(map(str, self._addresses))
 
     async def route(self, topic: str) -> Route:
-        """Where `topic` lives; raises TopicNotFoundError, UnreachableError when nobody answers. Request 105."""
+        """Return the route of `topic`; raises TopicNotFoundError, UnreachableError if no name server answers. Request
+        105."""
         fields = {"topic": topic, "acceptStandardJsonOnly": "true"}
         answer = await self.ask(RequestCode.GET_ROUTEINFO_BY_TOPIC, fields, topic=topic)
         try:
@@ -46,9 +47,9 @@ class NameServers:
             unreadable(self, "a list of brokers", error)
 
     async def ask(self, code: RequestCode, fields: Mapping[str, str], *, topic: str | None = None) -> Frame:
-        """The answer of the first name server that gives one, beginning with the one that answered last.
+        """Return the answer of the first name server that gives one, beginning with the one that answered last.
 
-        Raises NotSupportedError where the server is no name server, and UnreachableError when none answers."""
+        Raises NotSupportedError if the server is no name server, and UnreachableError if none answers."""
         failures: list[UnreachableError] = []
         for number in range(len(self._addresses)):
             index = (self._first + number) % len(self._addresses)
@@ -79,8 +80,8 @@ class NameServers:
 
 
 def unreadable(server: object, what: str, error: ValueError) -> NoReturn:
-    """Raise what says that `server` sent something that cannot be read."""
+    """Raise the MalformedAnswerError for an answer of `server`."""
     raise MalformedAnswerError(
-        f"the server at {server} sent {what} that cannot be read: {error}; {MalformedAnswerError.remedy}",
+        f"the server at {server} sent {what} that cannot be decoded: {error}; {MalformedAnswerError.remedy}",
         endpoint=str(server),
     ) from error

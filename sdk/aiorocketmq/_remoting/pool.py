@@ -1,4 +1,4 @@
-"""The connections of one client to name servers and brokers: opened when needed, and anew after they broke."""
+"""Connections of one client to name servers and brokers: opened on demand, and reopened after failures."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ from aiorocketmq.config import Credentials
 from aiorocketmq.errors import ClosedError, UnreachableError
 
 ServerRequestHandler: TypeAlias = Callable[[Address, Frame], Frame | None]
-"""Takes a request of the server at an address; see `connection.RequestHandler`."""
+"""Handles a request of the server at an address; see `connection.RequestHandler`."""
 
 
 class Pool:
-    """One connection for each address. Every request is signed where there are credentials."""
+    """One connection for each address. Every request is signed if there are credentials."""
 
     def __init__(
         self,
@@ -46,12 +46,12 @@ class Pool:
         self._is_closed = False
 
     def is_open(self, address: Address) -> bool:
-        """Whether there is a connection to `address` that has not broken."""
+        """Whether there is an open connection to `address`."""
         connection = self._connections.get(address)
         return connection is not None and connection.is_open
 
     async def connect(self, address: Address) -> None:
-        """Make the connection to `address` if there is none; raises UnreachableError."""
+        """Connect to `address` if there is no connection; raises UnreachableError."""
         await self._connection(address)
 
     async def call(
@@ -69,17 +69,18 @@ class Pool:
     ) -> Frame:
         """Send a request, and return its answer, whose code is SUCCESS or one of `accept`.
 
-        Where a connection has broken, it is made once more on a new one, if it `repeats`: servers close those that were
-        idle for two minutes. Raises the error of the answer, UnreachableError, or ClosedError after `close`."""
-        given = await self._credentials()
+        If a connection has broken, the request is repeated once on a new one, if it `repeats`: servers close
+        connections that were idle for two minutes. Raises the error of the answer, UnreachableError, or ClosedError
+        after `close`."""
+        credentials = await self._credentials()
         signed = dict(fields or {})
-        if given is not None:
+        if credentials is not None:
             signed = sign(
                 signed,
                 body,
-                access_key=given.access_key,
-                secret_key=given.secret_key,
-                session_token=given.session_token,
+                access_key=credentials.access_key,
+                secret_key=credentials.secret_key,
+                session_token=credentials.session_token,
             )
         connection = await self._connection(address)
         call = partial(
@@ -100,7 +101,7 @@ class Pool:
         return await call(await self._connection(address))
 
     async def close(self) -> None:
-        """Close all connections; calls under way raise ClosedError."""
+        """Close all connections; calls in flight raise ClosedError."""
         self._is_closed = True
         for opening in tuple(self._opening.values()):
             opening.cancel()
@@ -116,7 +117,7 @@ class Pool:
         if opening is None:
             opening = self._opening[address] = asyncio.ensure_future(self._opened(address))
             opening.add_done_callback(lambda _: self._opening.pop(address, None))
-        # One attempt for all who wait, which is not cancelled with one of them.
+        # One attempt for all waiters, which is not cancelled with one of them.
         await asyncio.wait((opening,))
         if opening.cancelled():
             raise self._closed(address)

@@ -1,4 +1,4 @@
-"""Which of the library's errors an answer of the classic protocol becomes; remoting-protocol.md section 3."""
+"""Errors for the answer codes of the classic protocol; remoting-protocol.md section 3."""
 
 from __future__ import annotations
 
@@ -36,8 +36,7 @@ ERROR_OF_RESPONSE: Mapping[int, type[RefusedError] | type[BusyError]] = MappingP
         ResponseCode.NO_PERMISSION: PermissionDeniedError,
         ResponseCode.TOPIC_NOT_EXIST: TopicNotFoundError,
         ResponseCode.TOPIC_EXIST_ALREADY: RefusedError,
-        # The three of an unanswered pull are outcomes for who pulls; elsewhere they say that nothing is
-        # there.
+        # The three of an unanswered pull are outcomes for pull consumers; elsewhere they mean that nothing is there.
         ResponseCode.PULL_NOT_FOUND: NotFoundError,
         ResponseCode.PULL_RETRY_IMMEDIATELY: NotFoundError,
         ResponseCode.PULL_OFFSET_MOVED: OffsetNotFoundError,
@@ -67,15 +66,15 @@ ERROR_OF_RESPONSE: Mapping[int, type[RefusedError] | type[BusyError]] = MappingP
 def remoting_refusal(
     code: int, remark: str | None, *, address: str, topic: str | None = None, group: str | None = None
 ) -> RefusedError | BusyError:
-    """The error for an answer `code` other than SUCCESS, its sentence made of the facts given."""
+    """Return the error for an answer `code` other than SUCCESS."""
     kind = ERROR_OF_RESPONSE.get(code, RefusedError)
     about = ", ".join(
         f"{word} {value!r}" for word, value in (("topic", topic), ("group", group)) if value is not None
     )
     # Servers append stack traces and links after the first line.
-    said = one_line((remark or "").strip().partition("\n")[0])
+    server_text = one_line((remark or "").strip().partition("\n")[0])
     text = (
         f"the server at {address} refused{f' ({about})' if about else ''} with {response_name(code)}"
-        f"{f': {said}' if said else ''}{f'; {kind.remedy}' if kind.remedy else ''}"
+        f"{f': {server_text}' if server_text else ''}{f'; {kind.remedy}' if kind.remedy else ''}"
     )
     return kind(text, code=code, server_text=remark or "", endpoint=address, topic=topic, group=group)

@@ -1,5 +1,5 @@
-"""Reads at replicas while a broker's master is away; what replicas answer was measured, see "Replicas read" in
-docs/explanation/decisions/008-replicas-while-a-master-is-away.md."""
+"""Reads at replicas while a broker's master is unavailable; the behaviour of replicas was measured, see "Replicas read"
+in docs/explanation/decisions/008-replicas-while-a-master-is-away.md."""
 
 from __future__ import annotations
 
@@ -24,24 +24,24 @@ Ask: TypeAlias = Callable[[Address], Awaitable[Frame]]
 
 
 class Replicas:
-    """Knows which masters of one client are away, and asks their replicas meanwhile."""
+    """Tracks unavailable masters of one client, and reads from their replicas meanwhile."""
 
     def __init__(self, client: Client, greet: Callable[[str, str], Awaitable[object]]) -> None:
-        """`greet` asks something of the master of a broker that has a topic, and raises where it does not answer."""
+        """`greet` sends a request to the master of a broker that has a topic, and raises if it does not answer."""
         self._client = client
         self._greet = greet
         self._away: set[str] = set()
 
     def is_away(self, broker: str) -> bool:
-        """Whether the master of `broker` has not answered, and replicas are read until it does."""
+        """Whether the master of `broker` has not answered, so that replicas are read until it does."""
         return broker in self._away
 
     def forget(self) -> None:
-        """Take all masters for present: the client begins anew."""
+        """Take all masters for available: the client starts again."""
         self._away.clear()
 
     async def change(self, topic: str, broker: BrokerAddresses, ask: Ask) -> Frame:
-        """Ask the master; raises UnreachableError while it is away. A replica forgets what it is told."""
+        """Make a request to the master; raises UnreachableError while it is unavailable. A replica loses changes."""
         try:
             return await ask(master_of(broker))
         except UnreachableError as error:
@@ -55,8 +55,8 @@ class Replicas:
         ask: Ask,
         is_usable: Callable[[Frame], bool] = lambda _: True,
     ) -> Frame:
-        """Ask the master, or while it is away the first replica whose answer `is_usable`; raises UnreachableError where
-        there is none. What a replica refuses is no refusal: it may not know yet what the master knows."""
+        """Make a request to the master, or while it is unavailable to the first replica whose answer `is_usable`;
+        raises UnreachableError without any. A replica's refusal is ignored: it may lag behind the master."""
         if not (was_away := self.is_away(broker.name)):
             try:
                 return await self.change(topic, broker, ask)
@@ -82,7 +82,7 @@ class Replicas:
             except UnreachableError as error:
                 failure = error
         raise UnreachableError(
-            f"{failure}; and no replica stands in for it: {'; '.join(tried)}", tried=tuple(tried), topic=topic
+            f"{failure}; and no replica can be read: {'; '.join(tried)}", tried=tuple(tried), topic=topic
         ) from failure
 
     def _missed(self, topic: str, broker: BrokerAddresses, error: UnreachableError) -> None:
@@ -91,7 +91,7 @@ class Replicas:
             return
         self._away.add(broker.name)
         logger.warning(
-            "the master of broker %s is away, its replicas are read until it is back: %s",
+            "the master of broker %s is unavailable, its replicas are read meanwhile: %s",
             broker.name,
             error,
             extra=self._client.log_facts(),
@@ -112,23 +112,23 @@ class Replicas:
             else:
                 break
         self._away.discard(broker)
-        logger.warning("the master of broker %s is back", broker, extra=self._client.log_facts())
+        logger.warning("the master of broker %s is available again", broker, extra=self._client.log_facts())
 
 
 def master_of(broker: BrokerAddresses) -> Address:
-    """Where changes go; raises UnreachableError where there is no master."""
+    """The address for changes; raises UnreachableError without a master."""
     if broker.master is None:
         raise UnreachableError(
-            f"broker {broker.name!r} has no master at the moment, as name servers say, and replicas take no changes"
+            f"broker {broker.name!r} has no master at the moment, by the name servers, and replicas accept no changes"
         )
     return broker.master
 
 
 def goes_on(answer: Frame, offset: int) -> bool:
-    """Whether a replica's answer to a pull from `offset` may be followed.
+    """Whether to follow a replica's answer to a pull from `offset`.
 
-    It may lag behind, and then names its own end instead; or it has begun later than its master, and names its own
-    begin: following either would repeat or skip what the master has."""
+    It may lag behind, and then returns its own end instead; or it has begun later than its master, and returns its own
+    begin: following either would repeat or skip messages of the master."""
     try:
         least, end, following = (
             int(answer.fields[name]) for name in ("minOffset", "maxOffset", "nextBeginOffset")
@@ -140,7 +140,7 @@ def goes_on(answer: Frame, offset: int) -> bool:
             return following > offset
         case ResponseCode.PULL_NOT_FOUND:
             return following == offset
-        case ResponseCode.PULL_RETRY_IMMEDIATELY:  # looked through, and nothing that is wanted
+        case ResponseCode.PULL_RETRY_IMMEDIATELY:  # scanned, and nothing matched the filter
             return least <= offset < following <= end
         case _:
             return False

@@ -20,22 +20,22 @@ MASTER = 0
 
 @dataclass(frozen=True, slots=True)
 class BrokerAddresses:
-    """One broker name with the addresses that stand behind it."""
+    """One broker name with its addresses."""
 
     name: str
     cluster: str
     addresses: Mapping[int, Address]
-    """By broker id; `MASTER` is the one that takes changes."""
+    """By broker id; `MASTER` accepts changes."""
 
     @property
     def master(self) -> Address | None:
-        """Where changes go; None while the master is away."""
+        """The address for changes; None while the master is unavailable."""
         return self.addresses.get(MASTER)
 
 
 @dataclass(frozen=True, slots=True)
 class QueueCounts:
-    """How many queues a topic has on one broker, and what may be done with them."""
+    """The number and permissions of a topic's queues on one broker."""
 
     broker: str
     readable: int

@@ -1,4 +1,4 @@
-"""A client's standing with name servers and brokers: routes, heartbeats, and what servers ask of it."""
+"""Session of a client with name servers and brokers: routes, heartbeats, and requests of servers."""
 
 from __future__ import annotations
 
@@ -42,18 +42,18 @@ logger = logging.getLogger(__name__)
 HEARTBEAT = 30.0
 """Seconds between heartbeats; brokers forget a client after 120."""
 ROUTES = 30.0
-"""Seconds between looks at the routes, as Java's clients."""
+"""Seconds between refreshes of routes, as in Java's clients."""
 _PASSING = (UnreachableError, BusyError, ServerError, TopicNotFoundError)
 
 ServerRequest: TypeAlias = Callable[[Address, Frame], "Frame | None"]
-"""Carries out the request of the server at an address, and returns the answer to one that wants one."""
+"""Handles the request of the server at an address, and returns the answer to a two-way one."""
 
 
 class RemotingSession(Client):
-    """One client's connections, and what it knows of topics and brokers.
+    """The session of one client with name servers and brokers.
 
-    With a `heartbeat`, what that makes of the client's id is sent to every broker of `topics`, so that they know the
-    client as a member of its group."""
+    With a `heartbeat`, the body that it makes from the client's id is sent to every broker of `topics`, so that they
+    know the client as a member of its group."""
 
     def __init__(
         self,
@@ -73,16 +73,16 @@ class RemotingSession(Client):
         """Brokers that sends avoid, because a request failed there and no heartbeat has been answered since."""
         self._heartbeat = heartbeat
         self.before_joining: Callable[[], Awaitable[None]] | None = None
-        """May refuse to join, when routes are known and no broker has heard of the client."""
+        """May refuse to join, after routes are known and before any heartbeat."""
         self.requests: dict[int, ServerRequest] = {}
-        """Who carries out what servers ask, by its code."""
+        """Handlers of requests of servers, by code."""
         self.on_change: list[Callable[[], object]] = []
         """Called when the members of the group, or the route of a topic, may have changed."""
         self._open_pool: Pool | None = None
         self._open_name_servers: NameServers | None = None
         self._routes: dict[str, Route] = {}
         self._known_by: dict[Address, int] = {}
-        """Brokers that have answered a heartbeat on the connection that is open now, with their versions."""
+        """Brokers that have answered a heartbeat on the current connection, with their versions."""
         self._due = asyncio.Event()
         self.replicas = Replicas(self, self._greet_master)
 
@@ -143,7 +143,7 @@ class RemotingSession(Client):
         if self._heartbeat is not None:
             self.supervise(self._keep_known, self._heartbeat, name="heartbeats")
 
-    async def _say_goodbye(self) -> None:
+    async def _terminate_session(self) -> None:
         if self._heartbeat is None:
             return
         kind = "producerGroup" if self.role is Role.PRODUCER else "consumerGroup"
@@ -160,7 +160,8 @@ class RemotingSession(Client):
 
     @property
     def is_connected(self) -> bool:
-        """Whether all brokers of the topics in use are connected, and know a client that is a member of a group."""
+        """Whether all brokers of the topics in use are connected, and have accepted the heartbeat of a group's
+        member."""
         masters = {broker.master for broker in self._brokers() if broker.master is not None}
         if self._open_pool is None:
             return False
@@ -171,7 +172,7 @@ class RemotingSession(Client):
 
     @property
     def has_settings(self) -> bool:
-        """Whether a broker has taken this client in; one that is no member of a group, or has no topics, needs none."""
+        """Whether a broker has accepted this client; without a group or topics, none needs to."""
         return self._open_pool is not None and not (self._heartbeat and self.topics and not self._known_by)
 
     # Calls
@@ -183,7 +184,8 @@ class RemotingSession(Client):
         fields: Mapping[str, str] | None = None,
         body: bytes = b"",
     ) -> Frame:
-        """Ask the master of `queue`; see `Pool.call`. TopicNotFoundError; UnreachableError if it is unavailable."""
+        """Make a request to the master of `queue`; see `Pool.call`. TopicNotFoundError; UnreachableError if it is
+        unavailable."""
         broker = await self._broker_of(queue)
         return await self.replicas.change(queue.topic, broker, self._asks(queue, code, fields, body))
 
@@ -198,7 +200,8 @@ class RemotingSession(Client):
         accept: Collection[int] = (),
         is_usable: Callable[[Frame], bool] = lambda _: True,
     ) -> Frame:
-        """Ask the master that has `queue`, or while it is away a replica, see `Replicas.read`; raises as `call`."""
+        """Make a request to the master of `queue`, or while it is unavailable to a replica; see `Replicas.read`; raises
+        as `call`."""
         broker = await self._broker_of(queue)
         ask = self._asks(queue, code, fields, body, timeout=timeout, accept=accept)
         return await self.replicas.read(queue.topic, broker, ask, is_usable)
@@ -206,7 +209,7 @@ class RemotingSession(Client):
     async def call_broker(
         self, broker: str, code: RequestCode, fields: Mapping[str, str], body: bytes = b""
     ) -> Frame:
-        """Ask a master by the name of its broker, as a route has named it."""
+        """Make a request to a master by the name of its broker in a route."""
         return await self._pool.call(
             master_of(self._broker(broker, self._brokers())),
             code,
@@ -226,13 +229,14 @@ class RemotingSession(Client):
         topic: str | None = None,
         repeats: bool = True,
     ) -> Frame:
-        """Ask the broker at `address`; see `Pool.call`. Brokers may want to know something before the start is over."""
+        """Make a request to the broker at `address`; see `Pool.call`. Brokers may make requests before the start is
+        complete."""
         return await self._pool.call(
             address, code, fields, body, timeout=self.timeouts.request, topic=topic, repeats=repeats
         )
 
     async def call_any(self, topic: str, code: RequestCode, fields: Mapping[str, str]) -> Frame:
-        """Ask one broker of `topic`, a master where there is one; all know the same of a group."""
+        """Make a request to one broker of `topic`, a master if there is one; all know the same about a group."""
         route = await self.route(topic)
         if not route.brokers:
             raise UnreachableError(
@@ -249,18 +253,18 @@ class RemotingSession(Client):
         return await self.replicas.read(topic, self.environment.random.choice(route.brokers), ask)
 
     def malformed(self, what: str, error: Exception) -> MalformedAnswerError:
-        """The error for a broker's answer that came and is none of the protocol."""
+        """The error for a broker's answer that does not fit the protocol."""
         return MalformedAnswerError(
             f"a broker's answer about {what} cannot be used: {error}; {MalformedAnswerError.remedy}",
             group=self.group,
         )
 
     async def route(self, topic: str) -> Route:
-        """Route of `topic`, at most half a minute old. Raises TopicNotFoundError, UnreachableError."""
+        """Return the route of `topic`, at most half a minute old. Raises TopicNotFoundError, UnreachableError."""
         return self._routes.get(topic) or await self.look_up(topic)
 
     async def look_up(self, topic: str) -> Route:
-        """Where `topic` lives, as name servers say now; raises as `route`."""
+        """Request the route of `topic` from name servers; raises as `route`."""
         route = await self._name_servers.route(topic)
         before = self._routes.get(topic)
         self._routes[topic] = route
@@ -284,11 +288,11 @@ class RemotingSession(Client):
 
     @property
     def routes(self) -> Mapping[str, Route]:
-        """The routes that are known, by topic."""
+        """The cached routes by topic."""
         return self._routes
 
     async def add_topic(self, topic: str) -> None:
-        """Be known to the brokers of `topic` from now on; those that do not answer are told later."""
+        """Register with the brokers of `topic` from now on; those that do not answer get later heartbeats."""
         if topic in self.topics or self._heartbeat is None:
             return
         await self.route(topic)
@@ -297,16 +301,16 @@ class RemotingSession(Client):
             self._due.set()
 
     def remove_topic(self, topic: str) -> None:
-        """Let the brokers of `topic` forget this client, unless they have other topics of it."""
+        """Unregister from the brokers of `topic`, unless they have other topics of this client."""
         self.topics = tuple(each for each in self.topics if each != topic)
         self.tell_brokers()
 
     def tell_brokers(self) -> None:
-        """Send a heartbeat now: what it says has changed."""
+        """Send a heartbeat now: its content has changed."""
         self._due.set()
 
     async def version_of(self, address: Address) -> int:
-        """The version of the broker at `address`; raises UnreachableError where it does not answer."""
+        """Return the version of the broker at `address`; raises UnreachableError if it does not answer."""
         if address not in self._known_by and self._heartbeat is not None:
             error = await self._beat_at(address, self._heartbeat(self.client_id))
             if error is not None:
@@ -368,7 +372,7 @@ class RemotingSession(Client):
     async def _keep_routes(self, watch: Watch) -> None:
         while True:
             await asyncio.sleep(ROUTES)
-            # Without a topic, too, or name servers would close a connection that says nothing.
+            # Also without a topic, or name servers would close an idle connection.
             jobs: list[Callable[[], Awaitable[object]]]
             jobs = [partial(self.look_up, topic) for topic in self._routes]
             for job in jobs or [self._name_servers.brokers]:
@@ -394,7 +398,8 @@ class RemotingSession(Client):
                 pause = HEARTBEAT
 
     async def _beat(self, body: bytes) -> list[RocketMQError]:
-        """Tell every broker of our topics, masters and replicas, that we are there; why masters have not answered."""
+        """Send a heartbeat to every broker of our topics, masters and replicas; return why masters have not
+        answered."""
         addresses = {
             address: broker.master == address
             for topic in self.topics
@@ -424,7 +429,7 @@ class RemotingSession(Client):
             self._changed()
         return None
 
-    # What servers ask and what breaks
+    # Requests of servers, and broken connections
 
     def _on_request(self, address: Address, frame: Frame) -> Frame | None:
         if frame.code == RequestCode.NOTIFY_CONSUMER_IDS_CHANGED:
@@ -432,12 +437,12 @@ class RemotingSession(Client):
             return None
         handler = self.requests.get(frame.code)
         if handler is None:
-            logger.debug("%s asks for %d, which this client does not do", address, frame.code)
+            logger.debug("%s sent request %d, which this client does not support", address, frame.code)
             return None
         return handler(address, frame)
 
     def _on_lost(self, address: Address) -> None:
-        """Be known again as soon as possible: until then the group shares its queues without us."""
+        """Send a heartbeat as soon as possible: until then the group rebalances without this member."""
         if address in self._known_by:
             del self._known_by[address]
             self._due.set()

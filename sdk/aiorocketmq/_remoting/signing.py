@@ -15,7 +15,7 @@ def sign(
     secret_key: str,
     session_token: str | None = None,
 ) -> dict[str, str]:
-    """`fields` with those of a signature, which covers all of them and the body; nothing may be added later."""
+    """Return `fields` with those of a signature, which covers all of them and the body; nothing may be added later."""
     signed = {**fields, "AccessKey": access_key}
     if session_token is not None:
         signed["SecurityToken"] = session_token

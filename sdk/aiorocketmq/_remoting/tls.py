@@ -1,4 +1,4 @@
-"""TLS of the remoting protocol, from the settings that gRPC takes too."""
+"""TLS of the remoting protocol, from the same settings as for gRPC."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from aiorocketmq.config import Tls
 
 
 def ssl_context(tls: Tls) -> ssl.SSLContext:
-    """How to speak TLS as `tls` says. Blocks while it reads files; raises OSError or ssl.SSLError where they do not
-    serve."""
+    """Return the SSL context for `tls`. Blocks while it reads files; raises OSError or ssl.SSLError for invalid
+    ones."""
     context = ssl.create_default_context()
     if tls.insecure:
         context.check_hostname = False
@@ -20,11 +20,11 @@ def ssl_context(tls: Tls) -> ssl.SSLContext:
     elif tls.ca is not None:
         context.load_verify_locations(cadata=_pem(tls.ca))
     if tls.certificate is not None and tls.key is not None:
-        with ExitStack() as stack:  # the standard library takes a chain from files alone
+        with ExitStack() as stack:  # the standard library reads a chain from files only
             names = []
-            for given in (tls.certificate, tls.key):
+            for item in (tls.certificate, tls.key):
                 file = stack.enter_context(NamedTemporaryFile("w", encoding="ascii", suffix=".pem"))
-                file.write(_pem(given))
+                file.write(_pem(item))
                 file.flush()
                 names.append(file.name)
             context.load_cert_chain(*names)

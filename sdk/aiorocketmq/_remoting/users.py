@@ -7,7 +7,7 @@ from collections.abc import Iterable
 
 
 def user_body(name: str, secret: str, *, super_user: bool) -> bytes:
-    """A user as servers from 5.3 on take it."""
+    """A user in the form of servers from 5.3 on."""
     kind = "Super" if super_user else "Normal"
     return json.dumps({"username": name, "password": secret, "userType": kind}).encode()
 
@@ -15,7 +15,7 @@ def user_body(name: str, secret: str, *, super_user: bool) -> bytes:
 def rights_body(
     name: str, *, publish: Iterable[str], subscribe: Iterable[str], groups: Iterable[str]
 ) -> bytes:
-    """All that the user `name` may do: send to topics, receive from topics, use groups."""
+    """All rights of the user `name`: sending to topics, receiving from topics, using groups."""
     entries = [
         *(_entry(f"Topic:{topic}", "Pub") for topic in publish),
         *(_entry(f"Topic:{topic}", "Sub") for topic in subscribe),
@@ -26,7 +26,7 @@ def rights_body(
 
 
 def subject(name: str) -> str:
-    """How a user is called where rights are given."""
+    """The name of a user in grants."""
     return f"User:{name}"
 
 

@@ -1,12 +1,14 @@
-"""The life of a client, on whichever wire: started and stopped once, with its tasks, its failure and its health."""
+"""Base class of all client sessions: started and stopped once, with tasks, failure, events and health."""
 
 from __future__ import annotations
 
 import asyncio
 import logging
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import Callable, Coroutine, Iterator, Sequence
+from contextlib import contextmanager
 from copy import copy
+from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any
 
@@ -17,17 +19,17 @@ from aiorocketmq._aio.shielding import uninterrupted
 from aiorocketmq._aio.tasks import MOST_CRASHES, Arguments, Result, Tasks, Watch
 from aiorocketmq._core.endpoint import Endpoint
 from aiorocketmq._core.session_states import CLIENT_TABLE, ClientInput, ClientState, ImpossibleStepError, step
-from aiorocketmq._session.emitting import Telling
+from aiorocketmq._session.events import Emitter
 from aiorocketmq._transport.network import Environment, Network, loop_time, new_client_id
 from aiorocketmq.errors import BackgroundTaskError, ClosedError, RocketMQError, UsageError
 from aiorocketmq.health import Health
-from aiorocketmq.hooks import ClientEvent, ClientIdentity, Hook, Phase, Role
+from aiorocketmq.hooks import ClientEvent, ClientIdentity, Event, Hook, Phase, Role
 
 logger = logging.getLogger(__name__)
 
 
 class Client(ABC):
-    """What every client is: made by a role, started and stopped by it once. A wire's session fills in the rest."""
+    """State and lifecycle common to all clients; a subclass for each wire implements the abstract methods."""
 
     def __init__(
         self,
@@ -42,20 +44,20 @@ class Client(ABC):
         self._owns_network = owns_network
         self.role = role
         self.group = group
-        """The consumer group, where there is one."""
+        """The consumer group; None for a producer over gRPC."""
         self.timeouts = network.timeouts
         self.namespace = network.namespace
         self.access: Endpoint = network.endpoint
         self.hooks = tuple(hooks)
         self.client_id = ""
-        self.telling = Telling(self.hooks, ClientIdentity("", role, group))
+        self.emitter = Emitter(self.hooks, ClientIdentity("", role, group))
         self._state = ClientState.NEW
         self.last_success: float | None = None
-        """When a send was last stored or a receive answered, Unix time."""
+        """Unix time at which a send was last stored or a receive last answered."""
         self.started_at = 0.0
         """When the start began, by the loop's clock."""
         self.failure: RocketMQError | None = None
-        """What has ended this client for good."""
+        """The error that stopped this client permanently."""
         self.on_failure: list[Callable[[], object]] = []
         """Called once when `failure` is set."""
         self._tasks = Tasks(role.value, random=self.environment.random, gave_up=self._gave_up)
@@ -66,19 +68,19 @@ class Client(ABC):
 
     @abstractmethod
     async def _open(self) -> None:
-        """Become usable within `timeouts.start`, or raise one error that says why."""
+        """Become usable within `timeouts.start`, or raise one error with the reason."""
 
     @abstractmethod
     def _opened(self) -> None:
         """Begin the regular jobs of a client that is usable."""
 
     @abstractmethod
-    async def _say_goodbye(self) -> None:
-        """Tell the servers that this client ends; cancelled when `timeouts.stop` is over."""
+    async def _terminate_session(self) -> None:
+        """Terminate the session on the servers; cancelled after `timeouts.stop`."""
 
     @abstractmethod
     async def _disconnect(self) -> None:
-        """Let go of what is this client's alone; its tasks have ended."""
+        """Release what belongs to this client alone; its tasks have been cancelled before."""
 
     @property
     @abstractmethod
@@ -88,32 +90,32 @@ class Client(ABC):
     @property
     @abstractmethod
     def has_settings(self) -> bool:
-        """Whether a server has taken this client in."""
+        """Whether a server has accepted this client's settings or heartbeat."""
 
     # Life
 
     async def start(self) -> None:
-        """Become usable within `timeouts.start`, or raise one error that says why, with everything closed again."""
+        """Become usable within `timeouts.start`, or raise one error with the reason and close everything again."""
         try:
             self._moved(ClientInput.START)
         except ImpossibleStepError:
             raise UsageError(
-                f"this {self.role.value} client was started before; make a new one", group=self.group
+                f"this {self.role.value} client was started before; create a new one", group=self.group
             ) from None
         watch(self)
         self.started_at = loop_time()
         self.client_id = new_client_id(self.environment, is_remoting=self.network.is_remoting)
-        self.telling.client = ClientIdentity(self.client_id, self.role, self.group)
+        self.emitter.client = ClientIdentity(self.client_id, self.role, self.group)
         self._emit_life(Phase.INVOKE, running=True)
         try:
             await self._open()
-            if self.failure is not None:  # a loop was given up meanwhile
+            if self.failure is not None:  # a background task failed permanently meanwhile
                 raise self.failure
             self._moved(ClientInput.USABLE)
         except BaseException as error:
             self._moved(ClientInput.FAIL)
             await self._close()
-            if isinstance(error, ImpossibleStepError):  # it was stopped from elsewhere meanwhile
+            if isinstance(error, ImpossibleStepError):  # it was stopped meanwhile
                 raise self._closed() from None
             if isinstance(error, RocketMQError):
                 self._emit_life(Phase.FAIL, running=True, error=error)
@@ -123,9 +125,10 @@ class Client(ABC):
         logger.info("client %s started at %s", self.client_id, self.access, extra=self.log_facts())
 
     async def stop(self) -> None:
-        """Say good-bye to the servers and close everything, within `timeouts.stop`; calling it twice is harmless.
+        """Terminate the session on the servers and close everything, within `timeouts.stop`; no effect if it has
+        stopped.
 
-        Cancelled, it closes all the same, only less politely."""
+        Cancelled, it closes without waiting for servers."""
         if self._state in (ClientState.NEW, ClientState.STOPPED, ClientState.STOPPING):
             if self._state is ClientState.NEW:
                 self._moved(ClientInput.STOP)
@@ -139,17 +142,17 @@ class Client(ABC):
         logger.info("client %s stopped", self.client_id, extra=self.log_facts())
 
     def orphan(self) -> None:
-        """Be closed in a process that was forked from the client's own."""
+        """Mark the client as closed in a forked child process, which must not use its connections."""
         self._moved(ClientInput.FORKED)
         self._is_orphaned = True
 
     async def _close(self) -> None:
-        goodbye = anyio.CancelScope(deadline=anyio.current_time() + self.timeouts.stop)
-        await uninterrupted(self._close_all(goodbye, asyncio.current_task()), hurry=goodbye.cancel)
+        termination = anyio.CancelScope(deadline=anyio.current_time() + self.timeouts.stop)
+        await uninterrupted(self._close_all(termination, asyncio.current_task()), hurry=termination.cancel)
 
-    async def _close_all(self, goodbye: anyio.CancelScope, caller: asyncio.Task[object] | None) -> None:
-        with goodbye:
-            await self._say_goodbye()
+    async def _close_all(self, termination: anyio.CancelScope, caller: asyncio.Task[object] | None) -> None:
+        with termination:
+            await self._terminate_session()
         await self._tasks.end(spare=caller)
         await self._disconnect()
         if self._owns_network:
@@ -166,16 +169,16 @@ class Client(ABC):
             raise self._closed()
 
     def check_usable(self) -> None:
-        """Raise ClosedError unless the client is usable, and what has ended it if it has failed."""
+        """Raise ClosedError unless the client is usable, or the error that stopped it if it has failed."""
         if self.failure is not None:
             raise copy(self.failure) from self.failure.__cause__
         self.check_running()
 
     def fail(self, failure: RocketMQError) -> None:
-        """End this client for good: `check_usable` raises `failure` from now on; the first one counts."""
+        """Stop this client permanently: `check_usable` raises `failure` from now on; later failures are ignored."""
         if self.failure is None and self._state in (ClientState.STARTING, ClientState.RUNNING):
             self.failure = failure
-            logger.error("client %s ends: %s", self.client_id, failure, extra=self.log_facts())
+            logger.error("client %s failed: %s", self.client_id, failure, extra=self.log_facts())
             for listener in self.on_failure:
                 listener()
 
@@ -212,7 +215,7 @@ class Client(ABC):
         return self.network.environment
 
     def log_facts(self) -> dict[str, object]:
-        """What every log record of this client carries."""
+        """The fields that every log record of this client carries."""
         return {
             "rocketmq_client": self.client_id,
             "rocketmq_group": self.group,
@@ -223,11 +226,11 @@ class Client(ABC):
 
     def spawn(
         self,
-        function: Callable[[*Arguments], Coroutine[Any, Any, Result]],  # what it awaits is its own business
+        function: Callable[[*Arguments], Coroutine[Any, Any, Result]],  # what it awaits does not matter here
         *arguments: *Arguments,
         name: str,
     ) -> asyncio.Task[Result]:
-        """Run `function` in a task that ends with the session at the latest; what it raises is logged."""
+        """Run `function` in a task that the session cancels at its end; exceptions are logged."""
         return self._tasks.spawn(function, *arguments, name=name)
 
     def supervise(
@@ -237,28 +240,47 @@ class Client(ABC):
         name: str,
         watch: Watch | None = None,
     ) -> asyncio.Task[None]:
-        """Run `function` in a task that ends with the session at the latest, and start it again if it fails; see
-        `Tasks.supervise`. After too many failures in a row the client fails."""
+        """Run `function` in a task that the session cancels at its end, and restart it if it fails; see
+        `Tasks.supervise`. After too many consecutive failures the client fails."""
         return self._tasks.supervise(function, *arguments, name=name, watch=watch)
 
     def watch(self, name: str) -> Watch:
-        """A part of the client's health for a loop that runs in a task of the application."""
+        """Return a health entry for a loop that runs in a task of the application."""
         return self._tasks.watch(name)
 
     def next_operation(self) -> str:
-        """A name for one operation, unique within the client."""
+        """Return an operation name that is unique within the client."""
         return f"{self.next_operations(1)}"
 
     def next_operations(self, count: int) -> int:
-        """The first of so many numbers that follow one another; as text each of them is the name of an operation."""
+        """Reserve `count` consecutive operation numbers and return the first; as text, each is an operation name."""
         first = self._operations + 1
         self._operations += count
         return first
 
+    @contextmanager
+    def observed(self, event: Event) -> Iterator[None]:
+        """Emit `event` when the block begins and when it ends, with its phase; exceptions propagate."""
+        if not self.emitter.is_watched:
+            yield
+            return
+        event = replace(event, operation=self.next_operation())
+        self.emitter.event(replace(event, phase=Phase.INVOKE))
+        try:
+            yield
+        except RocketMQError as error:
+            phase = Phase.INFO if error.may_have_taken_effect else Phase.FAIL
+            self.emitter.event(replace(event, phase=phase, error=error))
+            raise
+        except BaseException:
+            self.emitter.event(replace(event, phase=Phase.INFO))
+            raise
+        self.emitter.event(replace(event, phase=Phase.OK))
+
     def _emit_life(self, phase: Phase, *, running: bool, error: RocketMQError | None = None) -> None:
-        if self.telling.is_watched:
-            self.telling.event(
-                ClientEvent(client=self.telling.client, phase=phase, running=running, error=error)
+        if self.emitter.is_watched:
+            self.emitter.event(
+                ClientEvent(client=self.emitter.client, phase=phase, running=running, error=error)
             )
 
     def _moved(self, given: ClientInput) -> None:

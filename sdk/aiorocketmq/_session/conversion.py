@@ -27,7 +27,7 @@ _IDENTITY = pb.Encoding.IDENTITY
 _GZIP = pb.Encoding.GZIP
 _DIGESTS = {number: name for name, number in pb.DigestType.items()}
 _NO_PROPERTIES: Mapping[str, str] = MappingProxyType({})
-# Messages of one poll share their queue: to look it up costs a tenth of making it.
+# Messages of one poll share their queue: looking it up takes a tenth of creating it.
 _queue = lru_cache(maxsize=1024)(MessageQueue)
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _FIRST_US, _LAST_US = -62_135_596_800_000_000, 253_402_300_799_999_999
@@ -49,7 +49,7 @@ BROKER_PROPERTIES = frozenset(
 
 
 def filter_text(wanted: Filter) -> FilterText:
-    """A subscription's filter as it travels."""
+    """The wire form of a subscription's filter."""
     return FilterText(wanted.expression, isinstance(wanted, Sql))
 
 
@@ -67,7 +67,7 @@ def endpoint_to_wire(endpoint: Endpoint) -> pb.Endpoints:
 
 
 def _addresses(endpoints: pb.Endpoints) -> tuple[Address, ...]:
-    """Return the addresses that have a host, at most one more than is allowed; real servers send empty ones, too."""
+    """Return the addresses that have a host, at most one more than is allowed; real servers also send empty ones."""
     listed = endpoints.addresses[: bounds.MAX_ADDRESSES + 1]
     return tuple(Address(each.host, each.port) for each in listed if each.host)
 
@@ -82,7 +82,7 @@ def queue_to_wire(queue: MessageQueue, namespace: str) -> pb.MessageQueue:
 def _queues_from_wire(
     topic: str, queues: Sequence[pb.MessageQueue], access: Endpoint
 ) -> tuple[RouteQueue, ...]:
-    # Before anything is built of them: an address of ours takes ten times the memory of one on the wire.
+    # Checked before values are built: an Address takes ten times the memory of one on the wire.
     bounds.check_sizes([len(each.broker.endpoints.addresses) for each in queues])
     built = tuple(_queue_from_wire(topic, each, access) for each in queues)
     bounds.check_servers(len({each.endpoint for each in built}))
@@ -120,7 +120,7 @@ def assigned_from_wire(
 
 
 def filter_to_wire(wanted: FilterText) -> pb.FilterExpression:
-    """A filter as it travels."""
+    """The filter of a wire subscription."""
     return pb.FilterExpression(
         type=pb.FilterType.SQL if wanted.is_sql else pb.FilterType.TAG, expression=wanted.expression
     )
@@ -142,8 +142,8 @@ def _microseconds(timestamp: pb.Timestamp) -> int | None:
 
 
 def timestamp_us(timestamp: pb.Timestamp) -> int | None:
-    """Return a server's instant in microseconds since 1970; None outside of the years 1 to 9999, which are a
-    timestamp's range on the wire and that of Python's datetime."""
+    """Return a server's instant in microseconds since 1970; None outside of the years 1 to 9999, the range of
+    timestamps on the wire and of Python's datetime."""
     return _microseconds(timestamp)
 
 
@@ -155,7 +155,7 @@ def microseconds_of(moment: datetime) -> int:
 def settings_to_wire(
     declared: Declaration, access: Endpoint, namespace: str, version: str, host: str
 ) -> pb.Settings:
-    """What a client tells a server before anything else (client-behaviour.md, 6.1)."""
+    """The client's settings, which are the first message to every server (client-behaviour.md, 6.1)."""
     settings = pb.Settings(
         client_type=pb.ClientType.Value(declared.client_type),
         access_point=endpoint_to_wire(access),
@@ -175,9 +175,9 @@ def settings_to_wire(
         settings.backoff_policy.exponential_backoff.multiplier = 1.0
         return settings
     settings.subscription.group.CopyFrom(resource(declared.group or "", namespace))
-    for topic, wanted in declared.subscriptions.items():
+    for topic, filter_ in declared.subscriptions.items():
         settings.subscription.subscriptions.add(
-            topic=resource(topic, namespace), expression=filter_to_wire(wanted)
+            topic=resource(topic, namespace), expression=filter_to_wire(filter_)
         )
     if declared.long_polling is not None:
         settings.subscription.long_polling_timeout.CopyFrom(seconds_to_wire(declared.long_polling))
@@ -185,8 +185,7 @@ def settings_to_wire(
 
 
 def answer_from_wire(settings: pb.Settings, access: Endpoint) -> Answer:
-    """Return a server's settings as they came, to be checked by `bounded_answer`; a part that it leaves out is None
-    (client-behaviour.md, 6.2)."""
+    """Return a server's settings unchecked, for `bounded_answer`; missing parts are None (client-behaviour.md, 6.2)."""
     subscription = settings.subscription if settings.HasField("subscription") else None
     publishing = settings.publishing if settings.HasField("publishing") else None
     metrics = settings.metric if settings.HasField("metric") and settings.metric.on else None
@@ -215,7 +214,7 @@ def _backoff(policy: pb.RetryPolicy) -> Backoff:
     formula = policy.exponential_backoff
     return Backoff(
         max_attempts=policy.max_attempts,
-        # One more than is allowed shows that there are too many: a million of them stall the event loop.
+        # One entry more than allowed is enough to detect too many: a million of them would block the event loop.
         steps=tuple(
             _seconds(each) for each in policy.customized_backoff.next[: bounds.MAX_BACKOFF_STEPS + 1]
         ),
@@ -239,11 +238,11 @@ def fill_message(
     check_after: float | None = None,
     packed: bytes | None = None,
 ) -> None:
-    """Write a message to send into an empty one of the wire, born at `now` (Unix time); an absent born time would
-    read as 1970 (live-lessons.md, 7). `packed` is its body compressed, where it travels so.
+    """Write a message into an empty one of the wire, born at `now` (Unix time); a missing born time would read as 1970
+    (live-lessons.md, 7). `packed` is the compressed body, if it is sent compressed.
 
-    Field by field and only what is there: a third of what constructors with keywords cost, on the path of every
-    send."""
+    Sets single fields, and only those that have a value: a third of the cost of constructors with keywords, on the path
+    of every send."""
     wire.body = message.body if packed is None else packed
     wire.topic.name = message.topic
     if namespace:
@@ -284,7 +283,7 @@ _RESOLUTIONS = {
 def end_to_wire(
     topic: pb.Resource, message_id: str, transaction_id: str, resolution: Resolution, *, from_check: bool
 ) -> pb.EndTransactionRequest:
-    """The end of a transaction."""
+    """The request that commits or rolls back a transaction."""
     return pb.EndTransactionRequest(
         topic=topic,
         message_id=message_id,
@@ -313,9 +312,9 @@ def message_from_wire(
     keep_wire: bool = False,
     max_unpacked: int = DEFAULT_MAX_UNPACKED,
 ) -> ReceivedMessage:
-    """A message as delivered; with a settler and a handle in it, it carries a lease that ends at
-    `lease_ends_at`. With `keep_wire` it holds what came until it is told as delivered. A message whose compressed
-    body is not small keeps it as it came, and is appended to `aside`: its body is still to be decompressed."""
+    """Return a received message; with a settler and a receipt handle, it has a lease that ends at `lease_ends_at`. With
+    `keep_wire` it keeps the wire message until its delivery is emitted. A message with a compressed body that is not
+    small keeps the compressed body and is appended to `aside`, to be decompressed later."""
     system = message.system_properties
     digest = system.body_digest
     packed = body = message.body
@@ -325,7 +324,7 @@ def message_from_wire(
     if system.body_encoding == _GZIP and corruption is None:
         plain = unpacked_at_once(body, max_unpacked, unpack_with_extra)
         body = packed if plain is None else plain
-    # Set one by one: a constructor with thirty keywords takes as long as all the rest.
+    # Set one by one: a constructor with thirty keywords takes as long as everything else here.
     received = ReceivedMessage.__new__(ReceivedMessage)
     topic = received.topic = message.topic.name
     received.body = body
@@ -359,12 +358,12 @@ def message_from_wire(
 
 
 _READ_LATER = 4096
-"""Messages with a body of at most so many bytes are kept as they came until somebody asks for what handlers rarely look
-at: a third of the work of receiving one. Of a larger one the body would be kept twice meanwhile."""
+"""Up to this size of the body (in bytes), the wire message is kept and rarely used fields are parsed on first access: a
+third of the work of receiving. With a larger one, the body would be kept twice meanwhile."""
 
 
 def _read_rest(message: pb.Message, received: ReceivedMessage) -> None:
-    """Read what `message_from_wire` has left out."""
+    """Parse the fields that `message_from_wire` has deferred."""
     received._rest = None
     system = message.system_properties
     travelled = message.user_properties
@@ -388,12 +387,13 @@ def _read_rest(message: pb.Message, received: ReceivedMessage) -> None:
 
 
 Travelled: TypeAlias = pb.Message
-"""A message as it came, for those who hand its properties on unread."""
+"""A wire message from which properties are taken unparsed."""
 
 
 def properties_of(message: Travelled) -> tuple[bytes, dict[str, str] | None]:
-    """The system's and the sender's properties of a message as plain values; `properties_from` reads them elsewhere."""
-    travelled = message.user_properties  # to copy an empty one takes longer than all the rest
+    """The system and user properties of a message as plain values, for `properties_from` in another thread or
+    process."""
+    travelled = message.user_properties  # copying an empty one takes longer than all the rest
     return message.system_properties.SerializeToString(), dict(travelled) if travelled else None
 
 
@@ -402,13 +402,12 @@ Read: TypeAlias = tuple[
     tuple[int, str, int | None, int | None, int | None, str | None],
     Mapping[str, str],
 ]
-"""A message for its record: first where it is and what it is called (lite topic, queue, offset, id, message group,
-tag, priority), then attempt, receipt handle, due, born and stored times in microseconds and transaction id; last the
-sender's properties."""
+"""A message for its recording: location and names (lite topic, queue, offset, id, message group, tag, priority); then
+attempt, receipt handle, due, born and stored times in microseconds, and transaction id; then the user properties."""
 
 
 def properties_from(packed: bytes, travelled: dict[str, str] | None) -> Read:
-    """What `message_from_wire` reads of a message's properties."""
+    """Parse the properties of a message in the same way as `message_from_wire`."""
     system = pb.SystemProperties.FromString(packed)
     has = system.HasField
     named = (

@@ -1,16 +1,19 @@
-"""Sends the metrics that hooks gather to where the server's settings ask for them (client-behaviour.md, 14.2)."""
+"""Sends the metrics of hooks to the endpoint in the server's settings (client-behaviour.md, 14.2)."""
 
 from __future__ import annotations
 
 import asyncio
 import logging
 from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING
 
 from aiorocketmq._aio.tasks import Watch
 from aiorocketmq._core.endpoint import parse_endpoint
 from aiorocketmq._core.pauses import failure_pause
 from aiorocketmq._core.settings import ServerSettings
-from aiorocketmq._session.standing import Standing
+
+if TYPE_CHECKING:
+    from aiorocketmq._session.session import Session
 
 logger = logging.getLogger(__name__)
 
@@ -20,10 +23,10 @@ TIMEOUT = 5.0
 
 
 class MetricsExport:
-    """Exports while the settings in force want it; the connection, its TLS and its signature are the client's own."""
+    """Exports while the current settings enable it; connection, TLS and signature are the client's own."""
 
     def __init__(
-        self, session: Standing, sources: Sequence[Callable[[str], bytes | None]], *, period: float = PERIOD
+        self, session: Session, sources: Sequence[Callable[[str], bytes | None]], *, period: float = PERIOD
     ) -> None:
         self._session = session
         self._sources = sources
@@ -32,7 +35,7 @@ class MetricsExport:
         self._task: asyncio.Task[None] | None = None
 
     def follow(self, settings: ServerSettings) -> None:
-        """Begin, end, or go elsewhere, as new settings say; the same ones again leave the export alone."""
+        """Start, stop or redirect the export according to new settings; no effect if they are unchanged."""
         if settings.metrics_endpoint == self._target:
             return
         self._target = settings.metrics_endpoint
@@ -43,7 +46,7 @@ class MetricsExport:
             self._task = self._session.supervise(self._run, self._target, name="exporting metrics")
 
     async def _run(self, watch: Watch, target: str) -> None:
-        logger.info("the server wants metrics at %s", target, extra=self._session.log_facts())
+        logger.info("exporting metrics to %s", target, extra=self._session.log_facts())
         rng = self._session.environment.random
         while True:
             pause = self._period
@@ -54,9 +57,7 @@ class MetricsExport:
                     if payload is not None:
                         headers, _ = self._session.next_headers()
                         await self._session.transport.unary(endpoint, PATH, payload, headers, TIMEOUT)
-            except (
-                Exception
-            ) as error:  # of a hook, an address map or the way to the collector: none may end a client
+            except Exception as error:  # of a hook, an address map or the collector: none may stop the client
                 pause = failure_pause(watch.failed(error), throttled=False, rng=rng)
             else:
                 watch.worked()

@@ -1,4 +1,4 @@
-"""Carries out retries of calls; which errors are retried, and when, is for the core and the caller to decide."""
+"""Performs retries of calls; the core and the caller decide which errors are retried, and when."""
 
 from __future__ import annotations
 
@@ -19,10 +19,11 @@ async def retried(
     *,
     failed: RocketMQError | None = None,
 ) -> Result:
-    """Return the result of `attempt`, repeated after each error for which `delay_after` returns a wait in seconds.
+    """Return the result of `attempt`, repeated after each error for which `delay_after` returns a delay in seconds.
 
-    None makes an error final: it is raised as it came. Errors that are not ours are always final. `failed` is the error
-    of a first attempt that the caller has made already. Nothing but an error costs more than calling `attempt`."""
+    None makes an error final: it is raised unchanged. Errors that are not RocketMQError are always final. `failed` is
+    the error of a first attempt that the caller has made already. Without an error, it costs no more than calling
+    `attempt`."""
     if failed is None:
         try:
             return await attempt()
@@ -49,7 +50,7 @@ async def retried(
 
 
 async def tried_until(until: float, attempt: Callable[[], Awaitable[Result]], *, random: Random) -> Result:
-    """What `attempt` gives, tried again until `until` of the loop's time after errors that may pass."""
+    """Return the result of `attempt`, retried after transient errors until `until` of the loop's time."""
     failures = 0
 
     def delay_after(error: RocketMQError) -> float | None:

@@ -1,4 +1,5 @@
-"""The routes of one client: looked up once, shared by all who wait, refreshed, their servers introduced to us first."""
+"""Route cache of one client: concurrent look-ups are shared, routes are refreshed, new servers get our settings
+first."""
 
 from __future__ import annotations
 
@@ -6,6 +7,7 @@ import asyncio
 import logging
 from dataclasses import replace
 from functools import partial
+from typing import TYPE_CHECKING
 
 from aiorocketmq._core.endpoint import Endpoint
 from aiorocketmq._core.retries import start_delay
@@ -13,49 +15,51 @@ from aiorocketmq._core.route import Route, RouteQueue
 from aiorocketmq._session import conversion
 from aiorocketmq._session.calls import QUERY_ROUTE
 from aiorocketmq._session.retrying import retried
-from aiorocketmq._session.standing import Standing
 from aiorocketmq._session.transport_errors import malformed_answer
 from aiorocketmq._transport.network import loop_time
 from aiorocketmq.errors import MalformedAnswerError, RocketMQError, TopicNotFoundError, UnreachableError
 from aiorocketmq.wire import messages as pb
 
+if TYPE_CHECKING:
+    from aiorocketmq._session.session import Session
+
 logger = logging.getLogger(__name__)
 
 _TRIES = 3
-"""How often a route is asked for that cannot be had for another reason than that its topic is unknown."""
+"""Attempts of a look-up that fails for another reason than an unknown topic."""
 
 
 class Routes:
-    """Every topic's route; a route is in `cached` only when all its endpoints have answered our settings."""
+    """The routes by topic; a route is in `cached` only after all of its endpoints have answered our settings."""
 
-    def __init__(self, session: Standing) -> None:
+    def __init__(self, session: Session) -> None:
         self.cached: dict[str, Route] = {}
         self._session = session
         self._in_flight: dict[str, asyncio.Task[Route | RocketMQError]] = {}
         self._introducing: list[tuple[Endpoint, ...]] = []
-        """Endpoints of routes that are kept once these have answered."""
+        """Endpoints of routes that are cached once these have answered."""
         self.unknown: set[str] = set()
-        """Topics that are asked for again because their server has not known them so far."""
+        """Topics that are looked up again because their server has not known them so far."""
         self._waited_for: set[str] = set()
-        """Topics that were waited for in vain: they are asked for once per call, until they exist."""
+        """Topics whose look-up has timed out: they are looked up once per call, until they exist."""
 
     async def look_up(self, topic: str) -> Route:
-        """Ask for a route that is not cached; all who ask at the same time share one question.
+        """Look up a route that is not cached; concurrent calls share one request.
 
-        An unknown topic is asked for again for as long as a start may take, the first time: servers remember for up to
-        20 s that a topic did not exist (live-lessons.md, 13)."""
+        The first time, an unknown topic is looked up again for `timeouts.start`: servers remember for up to 20 s that a
+        topic did not exist (live-lessons.md, 13)."""
         self._session.check_running()
         task = self._in_flight.get(topic)
         if task is None:
             task = self._session.spawn(self._look_up_for_all, topic, name=f"route of {topic}")
             self._in_flight[topic] = task
             task.add_done_callback(lambda _: self._in_flight.pop(topic, None))
-        # Waited for without being cancelled with it: the session cancels the task when it closes.
+        # Shielded from the caller's cancellation; the session cancels the task when it closes.
         await asyncio.wait((task,))
         if task.cancelled():
             self._session.check_running()
             raise UnreachableError(
-                f"the query for the route of topic {topic!r} was given up; try again", topic=topic
+                f"the query for the route of topic {topic!r} was cancelled; try again", topic=topic
             )
         outcome = task.result()
         if isinstance(outcome, RocketMQError):
@@ -63,63 +67,63 @@ class Routes:
         return outcome
 
     async def fetch(self, topic: str) -> Route:
-        """Ask once, introduce ourselves to every endpoint that is new, and keep the route."""
+        """Request the route once, send our settings to every new endpoint, and cache the route."""
         return await self._keep(topic, self._session.network.shared(await self._query(topic)))
 
     async def _keep(self, topic: str, route: Route) -> Route:
         await self.introduce(route.endpoints)
         self.cached[topic] = route
         self._waited_for.discard(topic)
-        self._drop_unused_links()
+        self._close_unused_streams()
         return route
 
     async def refresh(self, *, age: float = 0.0) -> None:
-        """Ask for every cached route again; one that cannot be had stays as it is.
+        """Request every cached route again; after an error the cached one stays.
 
-        What another client of the connection has asked in the last `age` seconds is taken over: a thousand consumers
-        of a topic ask as often as one. A topic that is gone, and that the client does not declare, is forgotten.
-        Raises the first error, after all have been asked for."""
+        Results of other clients of the connection from the last `age` seconds are reused: a thousand consumers of a
+        topic send as many requests as one. A deleted topic that the client does not declare is removed. Raises the
+        first error, after all topics have been tried."""
         failure: RocketMQError | None = None
         for topic, route in tuple(self.cached.items()):
             try:
-                known = self._session.network.fresh_route(topic, age=age)
-                if known is None:
+                fresh = self._session.network.fresh_route(topic, age=age)
+                if fresh is None:
                     await self.fetch(topic)
-                elif known is not route:
-                    await self._keep(topic, known)
+                elif fresh is not route:
+                    await self._keep(topic, fresh)
             except TopicNotFoundError as error:
-                # Who sends to it, or receives from it, is told by the server; there is nothing to hurry for here.
+                # Clients that use it get TopicNotFoundError from the server; there is no need to hurry here.
                 if topic in self._session.declaration.all_topics:
-                    logger.info("the route of topic %r stays as it is: %s", topic, error)
+                    logger.info("keeping the old route of topic %r: %s", topic, error)
                 else:
                     del self.cached[topic]
-                    self._drop_unused_links()
+                    self._close_unused_streams()
             except RocketMQError as error:
                 failure = failure or error
         if failure is not None:
             raise failure
 
     async def introduce(self, endpoints: tuple[Endpoint, ...]) -> None:
-        """Wait until each of `endpoints` has answered our settings; raises what hinders the first that does not."""
+        """Wait until each of `endpoints` has answered our settings; raises the error of the first that does not."""
         session = self._session
-        links = [session.links.get(each) or session.keep_link(each) for each in endpoints]
+        streams = [session.streams.get(each) or session.open_stream(each) for each in endpoints]
         self._introducing.append(endpoints)
         try:
-            for link in links:
+            for stream in streams:
                 try:
-                    await link.ready()
+                    await stream.ready()
                 except UnreachableError as error:
-                    raise self._about_route(link.endpoint, error) from error
+                    raise self._about_route(stream.endpoint, error) from error
         finally:
             self._introducing.remove(endpoints)
 
     def mapped(self, queue: RouteQueue) -> RouteQueue:
-        """A queue with the endpoint that is to be used for it."""
+        """Return a queue with its endpoint mapped by `address_map`."""
         endpoint = self._session.network.mapped(queue.endpoint)
         return queue if endpoint is queue.endpoint else replace(queue, endpoint=endpoint)
 
     async def _look_up_for_all(self, topic: str) -> Route | RocketMQError:
-        # An error is a result here: it belongs to those who asked, not to the task.
+        # An error is a result here: it belongs to the callers, not to the task.
         try:
             return await self._look_up_patiently(topic)
         except RocketMQError as error:
@@ -143,7 +147,7 @@ class Routes:
                     return None
                 self.unknown.add(topic)
                 log = logger.warning if failures == 1 else logger.debug
-                log("topic %r is not known to %s yet, asking again", topic, session.access)
+                log("topic %r is not known to %s yet, retrying", topic, session.access)
                 return pause
             may_pass = isinstance(error, (UnreachableError, MalformedAnswerError)) and failures < _TRIES
             return pause if may_pass and not is_late else None
@@ -166,19 +170,19 @@ class Routes:
             ) from None
         return Route(topic, (self.mapped(each) for each in route.queues))
 
-    def _drop_unused_links(self) -> None:
+    def _close_unused_streams(self) -> None:
         routes = (*(route.endpoints for route in self.cached.values()), *self._introducing)
         used = {endpoint for endpoints in routes for endpoint in endpoints}
-        for endpoint in tuple(self._session.links):
+        for endpoint in tuple(self._session.streams):
             if endpoint not in used:
-                self._session.drop_link(endpoint)
+                self._session.close_stream(endpoint)
 
     def _about_route(self, endpoint: Endpoint, error: UnreachableError) -> UnreachableError:
-        """An error of an endpoint that the user did not name says where the address comes from."""
+        """Add where the address comes from to an error of an endpoint that the user did not configure."""
         if endpoint == self._session.access:
             return error
         return UnreachableError(
-            f"{error.text}; {self._session.access} names {endpoint} as the address of a broker: if that cannot be "
+            f"{error.text}; {self._session.access} announces {endpoint} as a broker: if that cannot be "
             f"reached from here (Docker, NAT), give address_map={{'{endpoint}': 'HOST:PORT'}}",
             may_have_taken_effect=False,
             timed_out=error.timed_out,

@@ -1,4 +1,5 @@
-"""Makes the calls of one client: headers on, bytes out, bytes in, status and network failures turned into errors."""
+"""Makes the calls of one client: adds headers, encodes, decodes, and raises errors for statuses and network
+failures."""
 
 from __future__ import annotations
 
@@ -16,7 +17,7 @@ from aiorocketmq.errors import ClosedError, RocketMQError, refusal
 from aiorocketmq.wire import messages as pb
 
 _MOST_MALFORMED = 128
-"""Answers of one stream that cannot be decoded, after which it is given up."""
+"""Undecodable answers of one stream after which the stream is closed."""
 
 _FINE = frozenset({int(pb.Code.OK), int(pb.Code.MULTIPLE_RESULTS)})
 
@@ -24,8 +25,8 @@ _FINE = frozenset({int(pb.Code.OK), int(pb.Code.MULTIPLE_RESULTS)})
 class Calling:
     """The calls of one client.
 
-    `closed` gives the error to raise instead of a failure that closing has caused, `knows` tells whether a topic was
-    found before."""
+    `closed` returns the error to raise instead of a failure that closing has caused; `knows` returns whether a topic
+    was found before."""
 
     def __init__(
         self,
@@ -56,13 +57,13 @@ class Calling:
         group: str | None = None,
         accept: Sequence[int] = (),
     ) -> Response:
-        """One call; its answer has status OK, MULTIPLE_RESULTS or one of `accept`, anything else is raised."""
+        """Make one call; the status of its answer is OK, MULTIPLE_RESULTS or one of `accept`, others are raised."""
         headers, request_id = self.headers.next(self._wall())
         try:
             answer = await self.transport.unary(
                 endpoint, call.path, request.SerializeToString(), headers, timeout
             )
-        except Exception as error:  # of a transport: whatever it is becomes one of our errors
+        except Exception as error:  # of a transport: whatever it is becomes a RocketMQError
             raise self._error(error, endpoint, call.name, request_id, topic, group) from error
         try:
             response = call.response.FromString(answer)
@@ -96,10 +97,10 @@ class Calling:
         take: Callable[[Response], None],
         in_order: bool = False,
     ) -> None:
-        """One call with many answers; network failures are raised, statuses among the answers are for `take`.
+        """Make one call with many answers; network failures are raised, statuses among the answers are for `take`.
 
-        An answer that cannot be decoded, or read by `take`, does not end the stream, as those behind it may be whole:
-        MalformedAnswerError is raised at its end. With `in_order`, none behind it reaches `take`."""
+        An answer that cannot be decoded, or processed by `take`, does not end the stream, as later ones may be intact:
+        MalformedAnswerError is raised at its end. With `in_order`, no later answer reaches `take`."""
         headers, request_id = self.next_headers()
         parse = call.response.FromString
         malformed: list[Exception] = []
@@ -111,7 +112,7 @@ class Calling:
                 take(parse(answer))
             except RocketMQError:
                 raise
-            except Exception as error:  # whatever a server has put into its answer
+            except Exception as error:  # whatever a malformed answer may cause
                 malformed.append(error)
                 if len(malformed) >= _MOST_MALFORMED:
                     raise_malformed()
@@ -131,7 +132,7 @@ class Calling:
                 endpoint, call.path, request.SerializeToString(), headers, timeout, decode
             )
         except RocketMQError:
-            if malformed:  # that `take` has ended the stream does not make up for an answer that it lacks
+            if malformed:  # although `take` has ended the stream, an answer is missing
                 raise_malformed()
             raise
         except Exception as error:  # as in `unary`

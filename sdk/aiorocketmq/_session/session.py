@@ -1,8 +1,7 @@
-"""What every client does besides its own work: find servers, introduce itself, stay known, recover, say good-bye.
+"""Session of a client with gRPC servers: routes, settings streams, heartbeats, recovery, termination.
 
-Roles (producer, consumers) are composed on a session, never derived from it. Its life and that of its streams are the
-tables of `_core/session_states.py`; what it keeps doing in the background stands in `_upkeep.py`.
-"""
+Roles (producer, consumers) are composed on a session, never derived from it. The state tables of clients and streams
+are in `_core/session_states.py`; periodic jobs are in `upkeep.py`."""
 
 from __future__ import annotations
 
@@ -28,7 +27,7 @@ from aiorocketmq._session.client import Client
 from aiorocketmq._session.metrics_export import MetricsExport
 from aiorocketmq._session.routes import Routes
 from aiorocketmq._session.rpcs import Calling
-from aiorocketmq._session.settings_stream import Link
+from aiorocketmq._session.settings_stream import SettingsStream
 from aiorocketmq._session.start import FirstCall, start_within
 from aiorocketmq._session.upkeep import Upkeep
 from aiorocketmq._transport.credentials import Signing
@@ -58,14 +57,15 @@ from aiorocketmq.wire import messages as pb
 logger = logging.getLogger(__name__)
 
 CommandHandler: TypeAlias = Callable[[Endpoint, pb.TelemetryCommand], Awaitable[None]]
-"""Carries out a server's command; runs in a task of its own, and what it raises is logged."""
+"""Executes a server's command, in a task of its own; exceptions are logged."""
 
 
 class Session(Client):
-    """One client's standing with its servers.
+    """The session of one client with gRPC servers.
 
-    Made by a role, started and stopped by it once. Between `start` and `stop`, every endpoint that a route names has a
-    settings stream and heartbeats, and every call but the query for routes goes only where our settings are known."""
+    Created by a role, which starts and stops it once. Between `start` and `stop`, every endpoint of a route has a
+    settings stream and heartbeats, and every call but the query for routes goes only to endpoints that have our
+    settings."""
 
     def __init__(
         self,
@@ -81,7 +81,7 @@ class Session(Client):
         network, owns_network = network_of(endpoint, options or {})
         if network.is_remoting:
             raise UsageError(
-                f"a {role.value} client does not speak the remoting protocol: give the address of a gRPC proxy, "
+                f"a {role.value} client does not use the remoting protocol: give the address of a gRPC proxy, "
                 f"such as 'host:8081', instead of name servers ({network.endpoint})",
                 group=declaration.group,
             )
@@ -94,26 +94,26 @@ class Session(Client):
         self.settings = ServerSettings(backoff=Backoff(max_attempts=declaration.attempts))
         if not declaration.is_producer:
             self.settings = ServerSettings()
-        self.on_failure.append(self._fail_links)
+        self.on_failure.append(self._fail_streams)
         self.on_settings: list[Callable[[ServerSettings], None]] = []
-        """Called with the settings in force after each answer of a server."""
+        """Called with the current settings after each answer of a server."""
         self.isolated: set[Endpoint] = set()
         """Endpoints that sends avoid, because a call failed there and no heartbeat has been answered since."""
         self.overfull: set[Endpoint] = set()
-        """Endpoints that were warned of, because an answer brought more messages than were requested."""
+        """Endpoints for which a warning was logged, because an answer contained more messages than requested."""
         sources = metric_sources(self.hooks)
         if sources:
             self.on_settings.append(MetricsExport(self, sources).follow)
-        self.links: dict[Endpoint, Link] = {}
+        self.streams: dict[Endpoint, SettingsStream] = {}
         self.routes = Routes(self)
         self._commands = dict(commands or {})
         self._first_call = first_call
         self._upkeep = Upkeep(self, self.routes)
-        self._link_tasks: dict[Endpoint, asyncio.Task[None]] = {}
+        self._stream_tasks: dict[Endpoint, asyncio.Task[None]] = {}
         self._rounds: Member | None = None
         self._announced: ServerSettings | None = None
         self._adjusted: set[frozenset[str]] = set()
-        """Sets of fields of settings whose adjustment was warned of."""
+        """Sets of fields of settings for whose adjustment a warning was logged."""
         self._made_calling: Calling | None = None
         self._signing = Signing(self.network.credential_source)
 
@@ -127,14 +127,14 @@ class Session(Client):
         self._rounds = self.network.rounds.join(self._tasks)
         self._upkeep.begin(self._rounds)
 
-    async def _say_goodbye(self) -> None:
+    async def _terminate_session(self) -> None:
         if self._rounds is not None:
             self._rounds.leave()
-        known = [each for each, link in self.links.items() if link.state is StreamState.READY]
-        await asyncio.gather(*(self._terminate(endpoint) for endpoint in known))
+        endpoints = [each for each, stream in self.streams.items() if stream.state is StreamState.READY]
+        await asyncio.gather(*(self._terminate(endpoint) for endpoint in endpoints))
 
     async def _disconnect(self) -> None:
-        self.links.clear()
+        self.streams.clear()
 
     async def _terminate(self, endpoint: Endpoint) -> None:
         request = pb.NotifyClientTerminationRequest()
@@ -145,17 +145,19 @@ class Session(Client):
         except RocketMQError as error:
             logger.debug("termination request to %s failed: %s", endpoint, error)
 
-    def _fail_links(self) -> None:
+    def _fail_streams(self) -> None:
         if self.failure is not None:
-            for link in self.links.values():
-                link.fail(self.failure)
+            for stream in self.streams.values():
+                stream.fail(self.failure)
 
     # Facts
 
     @property
     def is_connected(self) -> bool:
         """Whether the settings stream to every endpoint is open and answered."""
-        return bool(self.links) and all(link.state is StreamState.READY for link in self.links.values())
+        return bool(self.streams) and all(
+            stream.state is StreamState.READY for stream in self.streams.values()
+        )
 
     @property
     def has_settings(self) -> bool:
@@ -164,21 +166,21 @@ class Session(Client):
 
     @property
     def in_order(self) -> bool:
-        """Whether messages are handed out in order: in ordered groups, and within each lite topic."""
+        """Whether messages are delivered in order: in ordered groups, and within each lite topic."""
         return self.settings.ordered or self.declaration.client_type in (LITE_PUSH, LITE_SIMPLE)
 
     @property
     def clock(self) -> Clock:
-        """What leases and retries in ordered groups go by."""
+        """The clock of leases and of retries in ordered groups."""
         return self.network.clock
 
     @property
     def transport(self) -> Transport:
-        """The network; raises ClosedError before the start."""
+        """The transport; raises ClosedError before the start."""
         return self._calling.transport
 
     def resource(self, name: str) -> pb.Resource:
-        """A topic or group, in this client's namespace."""
+        """A topic or group in this client's namespace."""
         return pb.Resource(resource_namespace=self.namespace, name=name)
 
     # Calls
@@ -196,8 +198,8 @@ class Session(Client):
     ) -> Response:
         """Make one call and return its answer, whose status is OK, MULTIPLE_RESULTS or one of `accept`.
 
-        Raises the error of the status or of the network otherwise. Where the server has forgotten this client, which
-        it says before it does anything, our settings are sent again and the call is made once more."""
+        Otherwise raises the error of the status or of the network. If the server has forgotten this client, which it
+        reports before it does anything, our settings are sent again and the call is repeated once."""
         if self._state is not ClientState.RUNNING:
             raise self._closed()
         unary, seconds = self._calling.unary, timeout or self.timeouts.request
@@ -220,7 +222,7 @@ class Session(Client):
         topic: str | None = None,
         group: str | None = None,
     ) -> Response:
-        """Make one call that is allowed before the client is usable, and is not repeated."""
+        """Make one call that is allowed before the client is usable; it is not repeated."""
         return await self._calling.unary(endpoint, call, request, self.timeouts.request, topic, group)
 
     def stream(
@@ -234,7 +236,7 @@ class Session(Client):
         group: str | None = None,
         take: Callable[[Response], None],
     ) -> Coroutine[object, None, None]:
-        """Make one call with many answers, each given to `take` when it arrives.
+        """Make one call with many answers, each passed to `take` when it arrives.
 
         Network errors are raised; statuses are answers."""
         self.check_running()
@@ -248,23 +250,23 @@ class Session(Client):
         return self._calling.next_headers()
 
     async def sign(self) -> None:
-        """Take the credentials as they are now for all later calls."""
+        """Use the current credentials for all later calls."""
         await self._signing.sign(self._calling.headers)
 
     async def sign_anew(self, refused: PermissionDeniedError) -> bool:
-        """Take other credentials where a server does not accept ours any more; whether there are some."""
+        """Use other credentials after a server has refused the current ones; return whether there are any."""
         return await self._signing.sign_anew(self._calling.headers, refused)
 
     # Routes
 
     async def route(self, topic: str) -> Route:
-        """Where the queues of `topic` are, from the cache or from the server; its endpoints know our settings."""
+        """Return the route of `topic`, from the cache or from the server; its endpoints have our settings."""
         return self.routes.cached.get(topic) or await self.routes.look_up(topic)
 
     # Settings
 
     async def declare(self, declaration: Declaration) -> None:
-        """Change what servers know of this client: routes of new topics first, then our settings on every stream."""
+        """Change the client's settings: look up routes of new topics, then send the settings on every stream."""
         self.check_running()
         for topic in declaration.all_topics:
             await self.route(topic)
@@ -273,21 +275,21 @@ class Session(Client):
 
     async def write_settings(self) -> None:
         """Send our settings on every open stream; a broken one sends them when it is open again."""
-        for link in tuple(self.links.values()):
+        for stream in tuple(self.streams.values()):
             try:
-                await link.write(self.settings_command())
+                await stream.write(self.settings_command())
             except RocketMQError as error:
-                logger.debug("settings for %s wait for its stream: %s", link.endpoint, error)
+                logger.debug("settings for %s wait for its stream: %s", stream.endpoint, error)
 
     async def resync(self, endpoint: Endpoint) -> None:
-        """Make `endpoint` know our settings again, after it has shown that it forgot them."""
-        link = self.links.get(endpoint)
-        if link is not None:
+        """Send our settings to `endpoint` again, after a call has shown that it does not have them."""
+        stream = self.streams.get(endpoint)
+        if stream is not None:
             logger.info("%s has forgotten our settings, sending them again", endpoint, extra=self.log_facts())
-            await link.resync()
+            await stream.resync()
 
     def settings_command(self) -> pb.TelemetryCommand:
-        """Our settings as they are now."""
+        """Our current settings as a command."""
         return pb.TelemetryCommand(
             settings=conversion.settings_to_wire(
                 self.declaration, self.access, self.namespace, version(), self.environment.host
@@ -295,7 +297,7 @@ class Session(Client):
         )
 
     def take_settings(self, endpoint: Endpoint, settings: pb.Settings) -> None:
-        """Put a server's settings into force; those of another kind of client are ignored."""
+        """Apply a server's settings; those of another kind of client are ignored."""
         fits = (
             settings.HasField("publishing")
             if self.declaration.is_producer
@@ -316,10 +318,10 @@ class Session(Client):
         logger.info("settings from %s: %s", endpoint, self.settings, extra=self.log_facts())
         for listener in self.on_settings:
             listener(self.settings)
-        if self.telling.is_watched and self.group is not None:
-            self.telling.event(
+        if self.emitter.is_watched and self.group is not None:
+            self.emitter.event(
                 SettingsEvent(
-                    client=self.telling.client,
+                    client=self.emitter.client,
                     ordered=self.settings.ordered,
                     max_attempts=self.settings.backoff.max_attempts,
                     steps=self.settings.backoff.steps,
@@ -327,7 +329,8 @@ class Session(Client):
             )
 
     def _warn_of(self, endpoint: Endpoint, adjustments: Sequence[Adjustment]) -> None:
-        """Warn of values beyond their bounds, once for each set of fields: servers repeat them every five minutes."""
+        """Log a warning for values out of bounds, once for each set of fields: servers repeat them every five
+        minutes."""
         fields = frozenset(each.field for each in adjustments)
         if not fields or fields in self._adjusted:
             return
@@ -338,13 +341,13 @@ class Session(Client):
     # Commands
 
     def take_command(self, endpoint: Endpoint, name: str, command: pb.TelemetryCommand) -> None:
-        """Carry out a command of the server, outside of the reader."""
+        """Execute a command of the server in a task of its own."""
         if name == "reconnect_endpoints_command":
             self._tasks.spawn(self.reconnect, endpoint, self.timeouts.request, name="reconnect")
             return
         handler = self._commands.get(name)
         if handler is None:
-            logger.warning("%s sent %s, which this client does not carry out", endpoint, name)
+            logger.warning("%s sent %s, which this client does not support", endpoint, name)
             return
         self._tasks.spawn(self._carry_out, handler, endpoint, command, name=name)
 
@@ -354,39 +357,39 @@ class Session(Client):
         await handler(endpoint, command)
 
     async def reply(self, endpoint: Endpoint, command: pb.TelemetryCommand) -> None:
-        """Answer a command on the stream of its endpoint; raises UnreachableError where that is broken."""
-        link = self.links.get(endpoint)
-        if link is not None:
-            await link.write(command)
+        """Answer a command on the stream of its endpoint; raises UnreachableError if that is broken."""
+        stream = self.streams.get(endpoint)
+        if stream is not None:
+            await stream.write(command)
 
     async def reconnect(self, endpoint: Endpoint, grace: float = 0.0) -> None:
-        """Make the connection to `endpoint` anew, and its stream; calls under way have `grace` seconds to end."""
-        logger.warning("connecting to %s anew", endpoint, extra=self.log_facts())
+        """Reconnect to `endpoint` and open its stream again; calls in flight have `grace` seconds to complete."""
+        logger.warning("reconnecting to %s", endpoint, extra=self.log_facts())
         await self.network.reconnect(endpoint, grace)
-        link = self.links.get(endpoint)
-        if link is not None:
-            await link.renew()
+        stream = self.streams.get(endpoint)
+        if stream is not None:
+            await stream.renew()
 
     # Background
 
     def every(self, period: float, work: Work, *, name: str) -> Job:
-        """Do `work` every `period` seconds, or after as many as it returns, for as long as the client runs."""
+        """Run `work` every `period` seconds, or after the seconds that it returns, while the client is running."""
         if self._rounds is None:
             raise self._closed()
         return self._rounds.every(period, work, name=name)
 
-    def keep_link(self, endpoint: Endpoint) -> Link:
+    def open_stream(self, endpoint: Endpoint) -> SettingsStream:
         """Keep a settings stream to `endpoint` open from now on."""
-        link = self.links[endpoint] = Link(self, endpoint, answer_timeout=self.timeouts.request)
-        self._link_tasks[endpoint] = self._tasks.supervise(
-            link.run, name=f"the settings stream to {endpoint}"
+        stream = self.streams[endpoint] = SettingsStream(self, endpoint, answer_timeout=self.timeouts.request)
+        self._stream_tasks[endpoint] = self._tasks.supervise(
+            stream.run, name=f"the settings stream to {endpoint}"
         )
-        return link
+        return stream
 
-    def drop_link(self, endpoint: Endpoint) -> None:
-        """Close the settings stream of an endpoint that no route names any more."""
-        del self.links[endpoint]
-        self._link_tasks.pop(endpoint).cancel()
+    def close_stream(self, endpoint: Endpoint) -> None:
+        """Close the settings stream of an endpoint that is in no route any more."""
+        del self.streams[endpoint]
+        self._stream_tasks.pop(endpoint).cancel()
         logger.info("%s serves none of our topics any more", endpoint, extra=self.log_facts())
 
     @property

@@ -1,64 +1,37 @@
-"""The settings stream to one endpoint: opened first, kept open, opened again when it breaks."""
+"""Settings stream to one endpoint: opened before any call, kept open, reopened when it breaks."""
 
 from __future__ import annotations
 
 import asyncio
 import logging
-from typing import Protocol
+from typing import TYPE_CHECKING
 
 from google.protobuf.message import DecodeError
 
 from aiorocketmq._aio.event import Signal
 from aiorocketmq._aio.tasks import Watch
 from aiorocketmq._core.endpoint import Endpoint
-from aiorocketmq._core.headers import Headers
 from aiorocketmq._core.retries import renewal_delay
 from aiorocketmq._core.session_states import STREAM_TABLE, StreamInput, StreamState, step
 from aiorocketmq._session.calls import TELEMETRY
 from aiorocketmq._session.transport_errors import error_of, malformed_answer
-from aiorocketmq._transport.interface import DuplexStream, Failure, Transport, TransportError
-from aiorocketmq.connection import Environment
+from aiorocketmq._transport.interface import DuplexStream, Failure, TransportError
 from aiorocketmq.errors import ClosedError, RocketMQError, UnreachableError, refusal
 from aiorocketmq.wire import messages as pb
+
+if TYPE_CHECKING:
+    from aiorocketmq._session.session import Session
 
 logger = logging.getLogger(__name__)
 
 
-class LinkOwner(Protocol):
-    """What a link needs of its session."""
+class SettingsStream:
+    """Keeps one settings stream open; `run` is its task."""
 
-    @property
-    def group(self) -> str | None:
-        """The consumer group, for error texts."""
-
-    @property
-    def transport(self) -> Transport:
-        """Where streams are opened."""
-
-    @property
-    def environment(self) -> Environment:
-        """Chance, for the pauses."""
-
-    def next_headers(self) -> tuple[Headers, str]:
-        """Headers and request id of a new call."""
-
-    def settings_command(self) -> pb.TelemetryCommand:
-        """Our settings as they are now."""
-
-    def take_settings(self, endpoint: Endpoint, settings: pb.Settings) -> None:
-        """The server's settings."""
-
-    def take_command(self, endpoint: Endpoint, name: str, command: pb.TelemetryCommand) -> None:
-        """Any other command of the server, by the name of its field."""
-
-
-class Link:
-    """Keeps one settings stream; `run` is its task."""
-
-    def __init__(self, owner: LinkOwner, endpoint: Endpoint, *, answer_timeout: float) -> None:
+    def __init__(self, session: Session, endpoint: Endpoint, *, answer_timeout: float) -> None:
         self.endpoint = endpoint
         self.state = StreamState.CLOSED
-        self._owner = owner
+        self._session = session
         self._answer_timeout = answer_timeout
         self._stream: DuplexStream | None = None
         self._writing = asyncio.Lock()
@@ -66,7 +39,7 @@ class Link:
         self._answer = _Answer()
 
     async def ready(self) -> None:
-        """Wait until the server has answered our settings once; raises what broke the stream that was tried."""
+        """Wait until the server has answered our settings once; raises the error that broke the current stream."""
         if self.state is StreamState.READY:
             return
         if self.state is StreamState.BROKEN:
@@ -74,19 +47,19 @@ class Link:
         await self._answer.wait()
 
     async def resync(self) -> None:
-        """Write our settings again and wait for the answer; a server that gives none gets a new stream.
+        """Send our settings again and wait for the answer; without one, the stream is reopened.
 
-        Raises what broke the stream, or UnreachableError when no answer came in time."""
+        Raises what broke the stream, or UnreachableError if no answer came in time."""
         if self.state is not StreamState.READY:
             await self.ready()
             return
         answer = self._answer
         try:
             async with asyncio.timeout(self._answer_timeout):
-                await self.write(self._owner.settings_command())
+                await self.write(self._session.settings_command())
                 await answer.wait()
         except TimeoutError:
-            logger.warning("%s does not answer settings, its stream is opened again", self.endpoint)
+            logger.warning("%s does not answer settings, reopening its stream", self.endpoint)
             await self.renew()
             raise self._silent() from None
 
@@ -95,9 +68,9 @@ class Link:
         stream = self._stream
         if stream is None:
             raise UnreachableError(
-                f"the settings stream to {self.endpoint} is broken; it is opened again by itself, try again later",
+                f"the settings stream to {self.endpoint} is broken; it is being reopened, try again later",
                 endpoint=str(self.endpoint),
-                group=self._owner.group,
+                group=self._session.group,
             )
         try:
             async with self._writing:
@@ -106,18 +79,18 @@ class Link:
             raise self._error(failure) from failure
 
     async def renew(self) -> None:
-        """Give up the stream as it is; it is opened again at once."""
+        """Close the current stream; it is reopened at once."""
         self._again.set()
         stream = self._stream
         if stream is not None:
             await stream.close()
 
     def fail(self, error: RocketMQError) -> None:
-        """Give `error` to all who wait for an answer now or later: the client has failed."""
+        """Raise `error` in all current and later waiters for an answer: the client has failed."""
         self._answer.give(error)
 
     async def run(self, watch: Watch) -> None:
-        """Open the stream, read it, and begin again when it breaks, until cancelled."""
+        """Open the stream and read it; reopen it when it breaks, until cancelled."""
         try:
             while True:
                 error = await self._live_once(watch)
@@ -126,9 +99,7 @@ class Link:
                 self._again.clear()
         except asyncio.CancelledError as error:
             task = asyncio.current_task()
-            if (
-                task is not None and not task.cancelling()
-            ):  # of something that was awaited; it is started again
+            if task is not None and not task.cancelling():  # of something that was awaited; it is restarted
                 self._broke(self._error(error))
                 raise
             self.state = StreamState.CLOSED
@@ -136,7 +107,7 @@ class Link:
                 ClosedError(f"the settings stream to {self.endpoint} was closed", endpoint=str(self.endpoint))
             )
             raise
-        except Exception as error:  # it is started again; waiters for an answer must not wait for that
+        except Exception as error:  # it is restarted; waiters for an answer must not wait for that
             self._broke(self._error(error))
             raise
 
@@ -147,13 +118,13 @@ class Link:
         answer.give(error)
 
     async def _live_once(self, watch: Watch) -> RocketMQError:
-        """One stream from its opening to its end, and why it ended."""
+        """Run one stream from its opening to its end, and return why it ended."""
         self._moved(StreamInput.OPEN)
         try:
-            headers, _ = self._owner.next_headers()
+            headers, _ = self._session.next_headers()
             async with asyncio.timeout(self._answer_timeout):
-                self._stream = await self._owner.transport.duplex(self.endpoint, TELEMETRY.path, headers)
-                await self._stream.write(self._owner.settings_command().SerializeToString())
+                self._stream = await self._session.transport.duplex(self.endpoint, TELEMETRY.path, headers)
+                await self._stream.write(self._session.settings_command().SerializeToString())
                 while self.state is not StreamState.READY:
                     await self._read_one(self._stream, watch)
             while True:
@@ -177,31 +148,31 @@ class Link:
             self._take(pb.TelemetryCommand.FromString(payload), watch)
         except (DecodeError, ValueError, OverflowError) as error:
             raise malformed_answer(
-                error, what="our settings", endpoint=self.endpoint, group=self._owner.group
+                error, what="our settings", endpoint=self.endpoint, group=self._session.group
             ) from error
 
     def _take(self, command: pb.TelemetryCommand, watch: Watch) -> None:
         name = command.WhichOneof("command")
         if name == "settings":
-            self._owner.take_settings(self.endpoint, command.settings)
+            self._session.take_settings(self.endpoint, command.settings)
             self._moved(StreamInput.SETTINGS)
             watch.worked()
             answer, self._answer = self._answer, _Answer()
             answer.give(None)
         elif name is not None:
-            self._owner.take_command(self.endpoint, name, command)
+            self._session.take_command(self.endpoint, name, command)
         elif command.HasField("status") and command.status.code not in (pb.Code.OK, 0):
             raise refusal(
                 command.status.code,
                 command.status.message,
                 what="our settings",
                 endpoint=str(self.endpoint),
-                group=self._owner.group,
+                group=self._session.group,
             )
 
     async def _pause(self, failures: int) -> None:
         try:
-            async with asyncio.timeout(renewal_delay(failures, self._owner.environment.random)):
+            async with asyncio.timeout(renewal_delay(failures, self._session.environment.random)):
                 await self._again.wait()
         except TimeoutError:
             return
@@ -210,14 +181,14 @@ class Link:
         self.state = step(STREAM_TABLE, self.state, given)
 
     def _error(self, failure: BaseException) -> RocketMQError:
-        return error_of(failure, what="our settings", endpoint=self.endpoint, group=self._owner.group)
+        return error_of(failure, what="our settings", endpoint=self.endpoint, group=self._session.group)
 
     def _silent(self) -> UnreachableError:
         return UnreachableError(
             f"{self.endpoint} did not answer our settings in time; check the server's load and log",
             timed_out=True,
             endpoint=str(self.endpoint),
-            group=self._owner.group,
+            group=self._session.group,
         )
 
 
@@ -229,7 +200,7 @@ class _Answer:
         self._error: RocketMQError | None = None
 
     def give(self, error: RocketMQError | None) -> None:
-        """Wake all who wait, with an error or without."""
+        """Wake all waiters, with an error or without."""
         self._error = error
         self._event.set()
 

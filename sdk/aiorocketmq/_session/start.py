@@ -1,16 +1,15 @@
-"""The start of a client: tried until it works, cannot work, or the deadline is over; then one clear sentence."""
+"""Start of a client: retried until it succeeds, cannot succeed, or the deadline expires; then one clear error."""
 
 from __future__ import annotations
 
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable
-from typing import TypeAlias
+from typing import TYPE_CHECKING, TypeAlias
 
 from aiorocketmq._core.retries import start_delay
 from aiorocketmq._session.retrying import retried
 from aiorocketmq._session.routes import Routes
-from aiorocketmq._session.standing import Standing
 from aiorocketmq._session.transport_errors import about
 from aiorocketmq._transport.interface import Diagnosis
 from aiorocketmq.errors import (
@@ -24,6 +23,9 @@ from aiorocketmq.errors import (
     UnreachableError,
 )
 
+if TYPE_CHECKING:
+    from aiorocketmq._session.session import Session
+
 logger = logging.getLogger(__name__)
 
 _PASSING = (
@@ -35,34 +37,34 @@ _PASSING = (
     GroupNotFoundError,
 )
 _GROUP_TRIES = 3
-"""A group that was just created may be unknown for a moment; one that stays unknown is told soon (live-lessons.md,
+"""A group that was just created may be unknown for a moment; one that stays unknown is reported soon (live-lessons.md,
 8)."""
 
 
 FirstCall: TypeAlias = Callable[[], Awaitable[None]]
-"""What a client asks its server before it introduces itself; what it raises ends the start, unless it may pass."""
+"""A call to the server before settings are sent; its error ends the start, unless it is transient."""
 
 
-async def start_within(session: Standing, routes: Routes, first_call: FirstCall | None) -> None:
-    """Find every declared topic and introduce the client to its servers, or raise one error within the deadline."""
+async def start_within(session: Session, routes: Routes, first_call: FirstCall | None) -> None:
+    """Find every declared topic and send settings to its servers, or raise one error within the deadline."""
     attempt = _Attempt(session, routes, first_call)
     try:
         async with asyncio.timeout(session.timeouts.start) as scope:
             try:
                 await session.sign()
             except CredentialsProviderError as error:
-                raise error.__cause__ or error from None  # the application's own code, in its own block
+                raise error.__cause__ or error from None  # of the application's credentials provider
             await attempt.until_it_works()
     except TimeoutError:
         if not scope.expired():  # the application's own
             raise
-        raise attempt.in_vain() from attempt.last
+        raise attempt.failure_after_deadline() from attempt.last
 
 
 class _Attempt:
-    """The tries of one start, and what they have shown."""
+    """The attempts of one start, and their results."""
 
-    def __init__(self, session: Standing, routes: Routes, first_call: FirstCall | None) -> None:
+    def __init__(self, session: Session, routes: Routes, first_call: FirstCall | None) -> None:
         self._first_call = first_call
         self._session = session
         self._routes = routes
@@ -71,11 +73,11 @@ class _Attempt:
         self.last: RocketMQError | None = None
 
     async def until_it_works(self) -> None:
-        """Try again after passing failures; a final one is raised."""
+        """Retry after transient failures; a permanent one is raised."""
         await retried(self._once, self._delay_after)
 
     def _delay_after(self, error: RocketMQError) -> float | None:
-        """How long to wait after a failed try, or None where another one is useless."""
+        """Return the delay after a failed attempt, None if another one is useless."""
         if not isinstance(error, _PASSING) or (self._diagnosis is not None and self._diagnosis.is_final):
             return None
         self.last = error
@@ -84,7 +86,7 @@ class _Attempt:
         if isinstance(error, GroupNotFoundError) and failures >= _GROUP_TRIES:
             return None
         log = logger.warning if failures == 1 else logger.debug
-        log("start at %s failed, trying again: %s", self._session.access, error)
+        log("start at %s failed, retrying: %s", self._session.access, error)
         return start_delay(failures, self._session.environment.random)
 
     async def _once(self) -> None:
@@ -102,11 +104,11 @@ class _Attempt:
         for topic in topics:
             await self._routes.fetch(topic)
         if not topics:
-            # Nobody is named yet, and still the start shall show whether there is a server.
+            # No topic is declared, but the start must show whether there is a server.
             await self._routes.introduce((session.access,))
 
     async def _diagnose(self, error: UnreachableError) -> None:
-        """Look at the connection itself, once: raises what makes further tries useless."""
+        """Examine the connection itself, once: raises what makes further attempts useless."""
         if self._diagnosis is not None or error.endpoint not in (None, str(self._session.access)):
             return
         step = min(1.0, self._session.timeouts.start / 8)
@@ -114,8 +116,8 @@ class _Attempt:
         if self._diagnosis.is_final:
             raise self._unreachable("", self._diagnosis.text) from error
 
-    def in_vain(self) -> RocketMQError:
-        """The error when the deadline is over."""
+    def failure_after_deadline(self) -> RocketMQError:
+        """Return the error to raise after the deadline."""
         if self.last is not None and not isinstance(self.last, UnreachableError):
             return self.last
         if self.last is not None and self.last.endpoint not in (None, str(self._session.access)):

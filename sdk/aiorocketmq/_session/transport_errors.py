@@ -1,4 +1,4 @@
-"""Turns what the transport reports into the errors that users see."""
+"""Turns what the transport raises into the errors that users get."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from aiorocketmq.errors import (
 
 
 def about(topic: str | None, group: str | None) -> str:
-    """` (topic 'a', group 'b')`, or what is known of it."""
+    """` (topic 'a', group 'b')`, as far as they are given."""
     facts = [f"{word} {value!r}" for word, value in (("topic", topic), ("group", group)) if value is not None]
     return f" ({', '.join(facts)})" if facts else ""
 
@@ -33,7 +33,7 @@ def malformed_answer(
     topic: str | None = None,
     group: str | None = None,
 ) -> MalformedAnswerError:
-    """The error for an answer to `what` that came and is none of the contract: what the decoder raised, or a clause."""
+    """The error for an answer to `what` that does not fit the contract: what the decoder raised, or a clause."""
     if isinstance(why, Exception):
         why = f"it could not be decoded ({one_line(str(why)) or type(why).__name__})"
     return MalformedAnswerError(
@@ -54,9 +54,9 @@ def error_of(
     topic: str | None = None,
     group: str | None = None,
 ) -> RocketMQError:
-    """The error for a call `what` to `endpoint` that failed below the contract's own status codes.
+    """The error for a call `what` to `endpoint` that failed below the contract's status codes.
 
-    A transport should raise TransportError alone; anything else that it raises means a broken connection."""
+    A transport should raise TransportError alone; anything else counts as a broken connection."""
     where = str(endpoint)
     context = about(topic, group)
     if not isinstance(failure, TransportError):

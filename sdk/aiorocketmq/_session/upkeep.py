@@ -1,23 +1,26 @@
-"""What a running client does regularly: heartbeats, fresh routes, settings again, fresh credentials."""
+"""Periodic jobs of a running client: heartbeats, refresh of routes, settings and credentials."""
 
 from __future__ import annotations
 
 import asyncio
 from dataclasses import dataclass
 from functools import partial
+from typing import TYPE_CHECKING
 
 from aiorocketmq._aio.scheduler import Member
 from aiorocketmq._core.endpoint import Endpoint
 from aiorocketmq._core.half_open import Beat
 from aiorocketmq._session.calls import HEARTBEAT
 from aiorocketmq._session.routes import Routes
-from aiorocketmq._session.standing import Standing
 from aiorocketmq._transport.network import loop_time
 from aiorocketmq.errors import RocketMQError, SessionLostError, UnreachableError
 from aiorocketmq.wire import messages as pb
 
+if TYPE_CHECKING:
+    from aiorocketmq._session.session import Session
+
 _FRESH = 2 / 3
-"""Part of a period for which a client takes another one's word about a route."""
+"""Part of a period for which a route that another client has looked up is reused."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,15 +35,15 @@ class Periods:
 
 
 class Upkeep:
-    """The regular jobs of one client, among those of all clients of its connection."""
+    """The periodic jobs of one client, run by the scheduler of its connection."""
 
-    def __init__(self, session: Standing, routes: Routes, *, periods: Periods | None = None) -> None:
+    def __init__(self, session: Session, routes: Routes, *, periods: Periods | None = None) -> None:
         self._session = session
         self._routes = routes
         self._periods = periods or Periods()
 
     def begin(self, member: Member) -> None:
-        """Do each job when it is due, until the member leaves."""
+        """Schedule the jobs until the member leaves."""
         periods, session = self._periods, self._session
         member.every(periods.heartbeat, self.beat, name="heartbeat")
         member.every(
@@ -51,10 +54,10 @@ class Upkeep:
             member.every(periods.credentials, session.sign, name="credentials")
 
     async def beat(self) -> None:
-        """Send one heartbeat to each server; what it shows is acted upon at once.
+        """Send one heartbeat to each server and act on the results at once.
 
-        Raises the first error, after all have been tried."""
-        endpoints = tuple(self._session.links)
+        Raises the first error, after all servers have been tried."""
+        endpoints = tuple(self._session.streams)
         if len(endpoints) == 1:
             errors = [await self._beat(endpoints[0])]
         else:

@@ -1,8 +1,7 @@
-"""The loops over a simple consumer's messages: what one has received and not handed out is given back in any case.
+"""Loops over a simple consumer's messages; messages that were received and not yielded are always released.
 
-A loop that is left with `break` ends when Python gets round to it, which may be after its consumer has been closed;
-so the consumer ends the loops that are open before it goes.
-"""
+A loop that is left with `break` ends when Python finalises its generator, which may be after its consumer has been
+closed; so the consumer ends open loops when it closes."""
 
 from __future__ import annotations
 
@@ -10,16 +9,16 @@ import asyncio
 from collections.abc import Hashable, Iterable, Mapping
 
 from aiorocketmq._consume.leases import LeaseKeeper
-from aiorocketmq._consume.settle import Settling
+from aiorocketmq._consume.settler import LeaseSettler
 from aiorocketmq._session.session import Session
 from aiorocketmq.message import ReceivedMessage
 
 
 class Loop:
-    """The batch that one loop hands out, message by message."""
+    """The current batch of one loop, yielded message by message."""
 
-    def __init__(self, settling: Settling, keeper: LeaseKeeper | None) -> None:
-        self._settling = settling
+    def __init__(self, settler: LeaseSettler, keeper: LeaseKeeper | None) -> None:
+        self._settler = settler
         self._keeper = keeper
         self._rest: list[ReceivedMessage] = []
         self._ending: asyncio.Future[None] | None = None
@@ -29,11 +28,11 @@ class Loop:
         self._rest = list(messages)
         if self._keeper is not None:
             for message in self._rest:
-                self._keeper.hold(message)
+                self._keeper.add(message)
         self._rest.reverse()
 
     def next(self) -> ReceivedMessage | None:
-        """The next message, None where the batch is used up."""
+        """Return the next message, None after the last one of the batch."""
         return self._rest.pop() if self._rest else None
 
     def work(self) -> Mapping[Hashable, str]:
@@ -41,29 +40,29 @@ class Loop:
         return {} if self._keeper is None else self._keeper.work()
 
     async def end(self) -> None:
-        """Renew no more and release the rest; waits for an end that is under way."""
+        """Stop renewing and release the rest; waits for an end that is in progress."""
         if self._ending is None:
             if self._keeper is not None:
                 self._keeper.close()
             rest, self._rest = self._rest, []
-            self._ending = asyncio.ensure_future(self._settling.abandon_all(rest))
+            self._ending = asyncio.ensure_future(self._settler.abandon_all(rest))
         await asyncio.shield(self._ending)
 
 
 class Loops:
-    """The loops of one consumer that are open; while there is one, they go by the session's clock (`ClockUser`)."""
+    """The open loops of one consumer; while there is one, the session's clock waits for them (`ClockUser`)."""
 
     polls = 0
-    """What is done with the answer of a receive is the caller's business, so no clock waits for it."""
+    """Nothing: what the application does after a receive is unknown to the clock."""
 
-    def __init__(self, session: Session, settling: Settling) -> None:
+    def __init__(self, session: Session, settler: LeaseSettler) -> None:
         self._session = session
-        self._settling = settling
+        self._settler = settler
         self._open: set[Loop] = set()
 
     def begin(self, keeper: LeaseKeeper | None) -> Loop:
-        """Open one, whose messages `keeper` holds."""
-        loop = Loop(self._settling, keeper)
+        """Open a loop, whose leases `keeper` renews."""
+        loop = Loop(self._settler, keeper)
         self._open.add(loop)
         self._session.clock.join(self)
         return loop
@@ -87,5 +86,5 @@ class Loops:
         return dict(item for loop in self._open for item in loop.work().items())
 
     async def end_all(self) -> None:
-        """Close them all; never raises."""
+        """Close all loops; never raises."""
         await asyncio.gather(*(self.end(loop) for loop in tuple(self._open)))

@@ -1,4 +1,4 @@
-"""The polls of a simple consumer: one source is asked directly, several at once, the first answer wins."""
+"""Polls of a simple consumer: one source is polled directly, several concurrently, and the first answer is returned."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from collections import deque
 from dataclasses import replace
 
 from aiorocketmq._consume.receive import receive
-from aiorocketmq._consume.settle import Settling
+from aiorocketmq._consume.settler import LeaseSettler
 from aiorocketmq._core.route import RouteQueue
 from aiorocketmq._core.settings import FilterText
 from aiorocketmq._session.session import Session
@@ -18,23 +18,24 @@ from aiorocketmq.message import ReceivedMessage
 logger = logging.getLogger(__name__)
 
 _KEPT_PART = 0.5
-"""A message that waited here for more than this part of its lease is given back instead of handed out."""
+"""A message that waited here for more than this part of its lease is released instead of returned."""
 
 
 class Polls:
-    """Asks every broker of every subscribed topic; a source is a whole broker, since servers spread over its queues."""
+    """Polls every broker of every subscribed topic; a source is a whole broker, since servers spread over its
+    queues."""
 
-    def __init__(self, session: Session, settling: Settling) -> None:
+    def __init__(self, session: Session, settler: LeaseSettler) -> None:
         self._session = session
-        self._settling = settling
+        self._settler = settler
         self._running: dict[tuple[str, str], asyncio.Task[_Arrived]] = {}
         self._refusal: RocketMQError | None = None
-        """What one source was refused for good while another had messages: the next receive raises it."""
+        """A permanent refusal of one source while another had messages: the next receive raises it."""
         self._kept: deque[tuple[ReceivedMessage, float]] = deque()
-        """Messages that arrived when nobody asked any more, each with the time until which it may be handed out."""
+        """Messages that arrived after the receive had returned, each with the time until which it may be returned."""
 
     async def receive(self, *, max_messages: int, invisible: float, wait: float) -> list[ReceivedMessage]:
-        """Up to `max_messages`, from whatever source has some first."""
+        """Return up to `max_messages` of the source that answers first with some."""
         self._session.check_running()
         refusal, self._refusal = self._refusal, None
         if refusal is not None:
@@ -44,29 +45,29 @@ class Polls:
             return kept
         sources = await self._sources()
         if len(sources) == 1 and not self._running:
-            source, wanted = sources[0]
+            source, filter_ = sources[0]
             return await receive(
                 self._session,
                 source,
-                wanted,
+                filter_,
                 max_messages=max_messages,
                 poll=wait,
                 invisible=invisible,
-                settler=self._settling,
+                settler=self._settler,
             )
-        for source, wanted in sources:
+        for source, filter_ in sources:
             key = (source.queue.topic, source.queue.broker)
             if key not in self._running:
                 self._running[key] = self._session.spawn(
-                    self._poll, source, wanted, max_messages, invisible, wait, name=f"poll {key}"
+                    self._poll, source, filter_, max_messages, invisible, wait, name=f"poll {key}"
                 )
         return await self._first(max_messages)
 
     async def release(self) -> None:
-        """Give back what nobody asked for; polls that are still parked are left to their server."""
+        """Release messages that were not returned; polls that are still parked are left to their server."""
         kept = [message for message, _ in self._kept]
         self._kept.clear()
-        await self._settling.abandon_all(kept)
+        await self._settler.abandon_all(kept)
 
     async def _first(self, max_messages: int) -> list[ReceivedMessage]:
         waiting = dict(self._running)
@@ -105,7 +106,7 @@ class Polls:
                 max_messages=max_messages,
                 poll=wait,
                 invisible=invisible,
-                settler=self._settling,
+                settler=self._settler,
             )
         except RocketMQError as error:
             return _Arrived([], 0.0, error)
@@ -119,8 +120,8 @@ class Polls:
             message, good_until = self._kept.popleft()
             (messages if now < good_until else stale).append(message)
         if stale:
-            logger.info("%d messages were asked for by nobody and are given back", len(stale))
-            await self._settling.abandon_all(stale)
+            logger.info("releasing %d prefetched messages", len(stale))
+            await self._settler.abandon_all(stale)
         return messages
 
     async def _sources(self) -> list[tuple[RouteQueue, FilterText]]:
@@ -129,7 +130,7 @@ class Polls:
         subscriptions = session.declaration.subscriptions
         if not subscriptions:
             raise UsageError("nothing is subscribed; call subscribe first", group=session.group)
-        for topic, wanted in subscriptions.items():
+        for topic, filter_ in subscriptions.items():
             route = await session.route(topic)
             if not route.readable:
                 raise PermissionDeniedError(
@@ -138,7 +139,7 @@ class Polls:
                     topic=topic,
                     group=session.group,
                 )
-            sources.extend((_whole_broker(each), wanted) for each in route.readable_brokers)
+            sources.extend((_whole_broker(each), filter_) for each in route.readable_brokers)
         return sources
 
 
@@ -147,7 +148,7 @@ def _whole_broker(queue: RouteQueue) -> RouteQueue:
 
 
 class _Arrived:
-    """What a poll brought, and until when it may be handed out."""
+    """The messages of a poll, and until when they may be returned."""
 
     __slots__ = ("error", "good_until", "messages")
 

@@ -1,1 +1,1 @@
-"""How bytes travel: one interface, and its implementation on grpcio."""
+"""Network transport: one interface, and its implementation on grpcio."""

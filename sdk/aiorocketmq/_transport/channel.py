@@ -1,4 +1,4 @@
-"""One channel of grpcio: its calls, which of them are in flight, and how it ends."""
+"""One channel of grpcio: its calls, which of them are in flight, and how it is closed."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from aiorocketmq._transport.interface import DuplexStream, Metadata, Take
 logger = logging.getLogger(__name__)
 
 _POLITE_SECONDS = 0.1
-"""How long the end of a stream may take to be written."""
+"""Seconds to write the end of a stream."""
 
 
 class Channel:
@@ -30,13 +30,13 @@ class Channel:
 
     @property
     def in_flight(self) -> int:
-        """The number of calls that have not ended, without streams in both directions, which never would.
+        """The number of calls in flight, without streams in both directions, which never complete.
 
         Counted here because grpcio before 1.82 looks for them among the frames of tasks, and misses most of ours."""
         return len(self._in_flight)
 
     async def unary(self, path: str, payload: bytes, metadata: Metadata, timeout: float) -> bytes:
-        """One request, one answer, within `timeout` seconds."""
+        """Make a call with one answer, within `timeout` seconds."""
         try:
             call = self._unary(path)(payload, timeout=timeout, metadata=tuple(metadata))
             self._in_flight.add(call)
@@ -51,7 +51,7 @@ class Channel:
     async def server_stream(
         self, path: str, payload: bytes, metadata: Metadata, timeout: float, take: Take
     ) -> None:
-        """One request, many answers, all within `timeout` seconds; each is given to `take` when it arrives."""
+        """Make a call with many answers, all within `timeout` seconds; each is passed to `take` when it arrives."""
         try:
             call = self._streams(path)(payload, timeout=timeout, metadata=tuple(metadata))
             self._in_flight.add(call)
@@ -69,13 +69,13 @@ class Channel:
         return _Stream(self._channel.stream_stream(path)(metadata=tuple(metadata)))
 
     async def close(self) -> None:
-        """End everything at once; calls in flight end with TransportError."""
+        """Close at once; calls in flight raise TransportError."""
         for call in tuple(self._in_flight):
             call.cancel()
         await self._channel.close()
 
     async def retire(self, grace: float) -> None:
-        """Close when the last call in flight has ended, after `grace` seconds at most, or at once when cancelled.
+        """Close when the last call in flight has completed, after `grace` seconds at most, or at once if cancelled.
 
         The channel must get no new calls."""
         try:
@@ -118,9 +118,9 @@ class _Stream:
         """End the stream from this side."""
         if not self._call.done():
             try:
-                # A stream that still waits for its connection cannot be ended politely, and need not be.
+                # A stream that still waits for its connection cannot be half-closed, and need not be.
                 async with asyncio.timeout(_POLITE_SECONDS):
                     await self._call.done_writing()
             except (grpc.aio.AioRpcError, grpc.aio.UsageError, asyncio.InvalidStateError, TimeoutError):
-                logger.debug("the stream was over before it was closed")
+                logger.debug("the stream had ended before it was closed")
         self._call.cancel()

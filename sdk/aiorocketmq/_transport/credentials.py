@@ -1,4 +1,4 @@
-"""Asks for credentials: rarely, once for all clients of a connection, and at once when a server refuses ours."""
+"""Caches credentials: requested rarely, once for all clients of a connection, and at once after a refusal."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from aiorocketmq.config import Credentials, CredentialsProvider
 from aiorocketmq.errors import CredentialsProviderError, PermissionDeniedError
 
 FRESH = 50.0
-"""Seconds for which the answer of a provider is good that does not say until when it is."""
+"""Seconds for which a provider's result without an expiry is used."""
 MARGIN = 90.0
-"""Seconds before the end of temporary credentials from which on new ones are asked for."""
+"""Seconds before the expiry of temporary credentials from which on new ones are requested."""
 _REFUSED_PAUSE = 5.0
-"""Seconds between two questions that refusals have caused: a wrong key must not make a storm of them."""
+"""Seconds between two requests that refusals have caused: a wrong key must not cause a storm of them."""
 
 
 class CredentialSource:
@@ -29,7 +29,7 @@ class CredentialSource:
         self._asked_at = float("-inf")
 
     async def now(self) -> Credentials | None:
-        """The credentials to use; raises CredentialsProviderError."""
+        """Return the current credentials; raises CredentialsProviderError."""
         if self._given is None or isinstance(self._given, Credentials):
             return self._given
         async with self._turn:
@@ -38,7 +38,7 @@ class CredentialSource:
             return self._current
 
     async def other_than(self, refused: Credentials | None) -> Credentials | None:
-        """Other credentials than those that a server has just refused, or None where there are none."""
+        """Return other credentials than those that a server has just refused, None if there are none."""
         if self._given is None or isinstance(self._given, Credentials):
             return None
         async with self._turn:
@@ -50,7 +50,9 @@ class CredentialSource:
     async def _ask(self, provider: CredentialsProvider) -> None:
         try:
             self._current = await provider()
-        except Exception as error:  # foreign code, which may ask a service that is unavailable for a while
+        except (
+            Exception
+        ) as error:  # of the application's code, which may call a service that is unavailable for a while
             raise CredentialsProviderError(
                 f"the credentials provider failed with {error!r}; {CredentialsProviderError.remedy}"
             ) from error
@@ -63,18 +65,18 @@ class CredentialSource:
 
 
 class Signing:
-    """What one client signs its calls with."""
+    """The signature of one client's calls."""
 
     def __init__(self, source: CredentialSource) -> None:
         self._source = source
         self._current: Credentials | None = None
 
     async def sign(self, headers: HeaderSource) -> None:
-        """Take the credentials as they are now for all later calls."""
+        """Use the current credentials for all later calls."""
         self._take(headers, await self._source.now())
 
     async def sign_anew(self, headers: HeaderSource, refused: PermissionDeniedError) -> bool:
-        """Take other credentials than those just refused; whether there are some."""
+        """Use other credentials than those just refused; return whether there are any."""
         if refused.code not in (None, Code.UNAUTHORIZED):
             return False
         other = await self._source.other_than(self._current)

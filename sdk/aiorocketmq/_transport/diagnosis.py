@@ -1,4 +1,4 @@
-"""Why an endpoint cannot be reached: looks at the socket itself, because a failed call says too little."""
+"""Diagnoses why an endpoint cannot be reached, by plain sockets, since a failed call has too little information."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _ROUTE_OF_A_DEFAULT_TOPIC = {
 
 
 async def diagnose(endpoint: Endpoint, tls: Tls | None, *, step: float) -> Diagnosis:
-    """Look at the first address of `endpoint`, in up to five steps of at most `step` seconds."""
+    """Examine the first address of `endpoint`, in up to five steps of at most `step` seconds."""
     probe = _Probe(endpoint.addresses[0], step)
     try:
         await probe.connect()
@@ -54,7 +54,7 @@ async def _diagnose_plain(probe: _Probe) -> Diagnosis:
 
 
 async def _diagnose_tls(probe: _Probe, tls: Tls) -> Diagnosis:
-    # Servers of the classic protocol take TLS, too, on the same port; a proxy does not answer their plain text.
+    # Servers of the classic protocol also accept TLS on the same port; a proxy does not answer their plain text.
     if await probe.speaks_remoting():
         return _REMOTING
     problem = await probe.tls_problem(tls)
@@ -83,24 +83,24 @@ _FOREIGN = Diagnosis(
 
 
 class _Probe:
-    """Looks at one address, each look a connection of its own and at most `step` seconds."""
+    """Examines one address; each step is a connection of its own and takes at most `step` seconds."""
 
     def __init__(self, address: Address, step: float) -> None:
         self.address = address
         self._step = step
 
     async def connect(self) -> None:
-        """Connect and go; OSError or TimeoutError where that fails."""
+        """Connect and disconnect; OSError or TimeoutError if that fails."""
         _, writer = await self._open()
         await self._end(writer)
 
     async def speaks_http2(self) -> bool:
-        """Whether it greets an HTTP/2 client as a server of that protocol does."""
+        """Whether it answers an HTTP/2 client like a server of that protocol."""
         answer = await self._ask(_HTTP2_PREFACE, 9)
         return len(answer) >= 4 and answer[3] == _SETTINGS_FRAME
 
     async def speaks_remoting(self) -> bool:
-        """Whether it answers a frame of the classic protocol with one; any request has an answer with a header."""
+        """Whether it answers a frame of the classic protocol with one; any request gets an answer with a header."""
         header = json.dumps(_ROUTE_OF_A_DEFAULT_TOPIC).encode()
         frame = struct.pack(">II", 4 + len(header), len(header)) + header
         answer = await self._ask(frame, 9)
@@ -133,7 +133,7 @@ class _Probe:
         return None
 
     async def _ask(self, request: bytes, length: int) -> bytes:
-        """What it answers to `request`: up to `length` bytes, less where it closes or stays silent."""
+        """Return its answer to `request`: up to `length` bytes, fewer if it closes or stays silent."""
         answer = b""
         try:
             reader, writer = await self._open()

@@ -1,4 +1,4 @@
-"""grpcio's errors and status codes as errors of the interface."""
+"""Converts grpcio's errors and status codes to errors of the interface."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _FAILURES = {
     grpc.StatusCode.CANCELLED: Failure.CANCELLED,
 }
 
-# Texts of the library that say that a request never left: there was no connection to send it on.
+# Texts of the library for requests that were never sent, for lack of a connection.
 _NEVER_SENT = (
     "failed to connect",
     "dns resolution failed",
@@ -38,16 +38,16 @@ CALL_ERRORS = (
     asyncio.InvalidStateError,
     asyncio.CancelledError,
 )
-"""What a call of grpcio raises, other than for bugs."""
+"""What a call of grpcio raises, except for bugs."""
 
 
 def failed(error: BaseException) -> TransportError:
-    """The error of the interface for one of CALL_ERRORS; a cancellation that the caller asked for goes on as it is."""
+    """Return the interface's error for one of CALL_ERRORS; a cancellation by the caller is returned unchanged."""
     if isinstance(error, asyncio.CancelledError):
         task = asyncio.current_task()
         if task is not None and task.cancelling():
             raise error
-        # grpcio cancels what is in flight on a channel that we close, and the caller has to be told otherwise.
+        # grpcio cancels the calls of a channel that we close, and the caller needs another error.
         return TransportError(Failure.CANCELLED, "the connection was closed", was_sent=True)
     if not isinstance(error, grpc.aio.AioRpcError):
         return TransportError(Failure.UNREACHABLE, str(error), was_sent=False)

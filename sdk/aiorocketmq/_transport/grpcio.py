@@ -27,10 +27,10 @@ with grpcio_settings():
 from aiorocketmq._transport.channel import Channel
 
 _OPTIONS: tuple[tuple[str, int | str], ...] = (
-    # No limits of our own: the server's settings say how large a message may be.
+    # No limits of our own: the server's settings declare how large a message may be.
     ("grpc.max_receive_message_length", -1),
     ("grpc.max_send_message_length", -1),
-    # Servers end a connection that pings more often than every five minutes (live-lessons.md, 9).
+    # Servers close a connection that pings more often than every five minutes (live-lessons.md, 9).
     ("grpc.keepalive_time_ms", 300_000),
     ("grpc.keepalive_timeout_ms", 30_000),
     ("grpc.keepalive_permit_without_calls", 1),
@@ -38,9 +38,9 @@ _OPTIONS: tuple[tuple[str, int | str], ...] = (
     ("grpc.min_reconnect_backoff_ms", 3_000),
     ("grpc.max_reconnect_backoff_ms", 2_000),
     ("grpc.enable_retries", 0),
-    # A replaced channel must not be handed the broken connection of the one before.
+    # A new channel must not get the broken connection of the previous one.
     ("grpc.use_local_subchannel_pool", 1),
-    # The proxy of the web is none for brokers.
+    # HTTP proxies do not work for brokers.
     ("grpc.enable_http_proxy", 0),
     # Without filters for compression and sizes, which we do not use: 2 KB less for each open stream.
     ("grpc.minimal_stack", 1),
@@ -65,14 +65,14 @@ class GrpcioTransport:
     async def unary(
         self, endpoint: Endpoint, path: str, payload: bytes, metadata: Metadata, timeout: float
     ) -> bytes:
-        """One request, one answer, within `timeout` seconds."""
+        """Make a call with one answer, within `timeout` seconds."""
         channel = self._channels.get(endpoint) or await self._open(endpoint)
         return await channel.unary(path, payload, metadata, timeout)
 
     async def server_stream(
         self, endpoint: Endpoint, path: str, payload: bytes, metadata: Metadata, timeout: float, take: Take
     ) -> None:
-        """One request, many answers, all within `timeout` seconds; each is given to `take` when it arrives."""
+        """Make a call with many answers, all within `timeout` seconds; each is passed to `take` when it arrives."""
         channel = self._channels.get(endpoint) or await self._open(endpoint)
         await channel.server_stream(path, payload, metadata, timeout, take)
 
@@ -82,7 +82,8 @@ class GrpcioTransport:
         return channel.duplex(path, metadata)
 
     async def reconnect(self, endpoint: Endpoint, grace: float = 0.0) -> None:
-        """Drop the connection to `endpoint`, so that the next call makes a new one; calls under way have `grace`."""
+        """Drop the connection to `endpoint`, so that the next call opens a new one; calls in flight have `grace`
+        seconds."""
         channel = self._channels.pop(endpoint, None)
         if channel is None:
             return
@@ -94,11 +95,11 @@ class GrpcioTransport:
         task.add_done_callback(self._retiring.discard)
 
     async def diagnose(self, endpoint: Endpoint, *, step: float) -> Diagnosis:
-        """Find out why `endpoint` cannot be reached, in a few steps of at most `step` seconds."""
+        """Diagnose why `endpoint` cannot be reached, in a few steps of at most `step` seconds."""
         return await diagnose(endpoint, self._tls, step=step)
 
     async def close(self) -> None:
-        """Close all connections; calls in flight end with TransportError."""
+        """Close all connections; calls in flight raise TransportError."""
         self._is_closed = True
         channels, self._channels = self._channels, {}
         for task in (retiring := tuple(self._retiring)):
@@ -141,7 +142,7 @@ class GrpcioTransport:
 
 
 class _Threads:
-    """What became of the library's threads: it has one poller for a process, and nothing starts it in a child."""
+    """State of the library's threads: it has one poller for a process, which does not run in a child."""
 
     are_running = False
     are_lost = False

@@ -1,4 +1,4 @@
-"""Network connections to a RocketMQ cluster and what clients share that use them: routes, watches, periodic jobs."""
+"""Network connections to a RocketMQ cluster, and what its clients share: routes, heartbeat watches, periodic jobs."""
 
 from __future__ import annotations
 
@@ -30,15 +30,16 @@ from aiorocketmq.config import Credentials, CredentialsProvider, Timeouts, Tls, 
 from aiorocketmq.errors import ClosedError
 
 AddressMap: TypeAlias = Mapping[str, str] | Callable[[str], str]
-"""From the `host:port` that a server names to the one to use instead; what a mapping lacks stays as it is."""
+"""Maps the `host:port` that a server announces to the one to use instead; what a mapping lacks is unchanged."""
 
 _ONE_TIME = 1.0
-"""Seconds within which requests to reconnect mean the same broken connection."""
+"""Seconds within which requests to reconnect are for the same broken connection."""
 
 
 @dataclass(slots=True)
 class Environment:
-    """What a client takes from the world: wall clock, chance, name of the machine. Simulations bring their own."""
+    """What a client takes from its environment: wall clock, random numbers, name of the machine. Simulations replace
+    it."""
 
     wall: Callable[[], float] = time.time
     random: random.Random = field(default_factory=random.Random)
@@ -47,7 +48,7 @@ class Environment:
 
 
 class Network:
-    """What a `Connection` stands for; its parameters are those of that class."""
+    """The state behind a `Connection`; its parameters are those of that class."""
 
     def __init__(
         self,
@@ -66,7 +67,7 @@ class Network:
         clock: Clock | None = None,
     ) -> None:
         self.is_remoting = names_servers(endpoint)
-        """Whether its clients speak the remoting protocol, to the brokers that name servers name."""
+        """Whether its clients use the remoting protocol, with the brokers that name servers know."""
         self.endpoint = parse_name_servers(endpoint) if self.is_remoting else parse_endpoint(endpoint)
         if self.is_remoting and namespace:
             raise ValueError(
@@ -96,21 +97,21 @@ class Network:
         self._is_closed = False
         self._is_orphaned = False
         self.credential_source = CredentialSource(credentials, wall=self.environment.wall)
-        """Who is asked for the credentials."""
+        """The source of credentials."""
         self.rounds = Rounds(self.environment.random)
-        """The regular jobs of all clients."""
+        """The periodic jobs of all clients."""
         self._watches: dict[Endpoint, HalfOpenWatch] = {}
         self._reconnected_at: dict[Endpoint, float] = {}
         self._routes: WeakValueDictionary[str, Route] = WeakValueDictionary()
         self._asked_at: dict[str, float] = {}
 
     def open_transport(self) -> Transport:
-        """The network connections, made ready where they are not yet; raises ClosedError after `close`."""
+        """Return the transport, created on first use; raises ClosedError after `close`."""
         if self._is_closed:
             why = (
                 "belongs to the process that this one was forked from" if self._is_orphaned else "was closed"
             )
-            raise ClosedError(f"the connection {why}; make a new one", endpoint=str(self.endpoint))
+            raise ClosedError(f"the connection {why}; create a new one", endpoint=str(self.endpoint))
         if self._transport is None:
             self._transport = self._new_transport()
             watch(self)
@@ -122,44 +123,45 @@ class Network:
         return self._is_closed
 
     async def close(self) -> None:
-        """Close the network connections; clients that still use them get ClosedError. Calling it twice is harmless."""
+        """Close the network connections; clients that still use them raise ClosedError. May be called more than
+        once."""
         self._is_closed = True
         transport, self._transport = self._transport, None
         if transport is not None:
             await transport.close()
 
     def orphan(self) -> None:
-        """Be closed in a process that was forked from the one that opened it; its sockets stay with that one."""
+        """Mark it as closed in a forked child process; its sockets belong to the parent."""
         self._is_closed = self._is_orphaned = True
 
     def shared(self, route: Route) -> Route:
-        """The same route as another client has it, so that many clients of a topic keep one."""
+        """Return the equal route of another client, so that many clients of a topic share one object."""
         self._asked_at[route.topic] = loop_time()
-        known = self._routes.get(route.topic)
-        if known == route:
-            return known
+        current = self._routes.get(route.topic)
+        if current == route:
+            return current
         self._routes[route.topic] = route
         return route
 
     def fresh_route(self, topic: str, *, age: float) -> Route | None:
-        """What another client has learnt about `topic` in the last `age` seconds."""
+        """Return the route of `topic` that another client has looked up in the last `age` seconds."""
         if loop_time() - self._asked_at.get(topic, float("-inf")) >= age:
             return None
         return self._routes.get(topic)
 
     def watch(self, endpoint: Endpoint) -> HalfOpenWatch:
-        """Who learns from heartbeats to `endpoint` whether its connection is dead."""
+        """The detector of half-open connections to `endpoint`."""
         return self._watches.setdefault(endpoint, HalfOpenWatch())
 
     async def reconnect(self, endpoint: Endpoint, grace: float = 0.0) -> None:
-        """Make the network connection to `endpoint` anew, once for all clients that ask for it at about one time."""
+        """Reconnect to `endpoint`, once for all clients that request it at about the same time."""
         now = loop_time()
         if self._transport is not None and now - self._reconnected_at.get(endpoint, -_ONE_TIME) >= _ONE_TIME:
             self._reconnected_at[endpoint] = now
             await self._transport.reconnect(endpoint, grace)
 
     def mapped(self, endpoint: Endpoint) -> Endpoint:
-        """The endpoint to use for one that a server names."""
+        """Return the endpoint to use for one that a server has announced."""
         if self._address_map is None:
             return endpoint
         look_up = self._address_map if callable(self._address_map) else self._from_mapping
@@ -180,20 +182,21 @@ class Network:
 
 
 def names_servers(endpoint: str) -> bool:
-    """Whether `endpoint` names name servers, whose clients speak the remoting protocol."""
+    """Whether `endpoint` is a list of name servers, whose clients use the remoting protocol."""
     return str(endpoint).strip().startswith(NAMESRV)
 
 
 @cache
 def process_message_ids() -> MessageIds:
-    """The one source of message ids of this process; a forked child gets one of its own, lest both mint the same."""
+    """The source of message ids of this process; a forked child gets one of its own, or both would generate the
+    same."""
     os.register_at_fork(after_in_child=process_message_ids.cache_clear)
     return MessageIds(getnode().to_bytes(6, "big"), os.getpid())
 
 
 def new_client_id(environment: Environment, *, is_remoting: bool) -> str:
-    """A name for one client, unique among all: servers keep settings and consumers by it. Its form tells others of the
-    group which protocol the client speaks; see `_core.pop_members`."""
+    """Return a new client id, unique among all: servers identify settings and consumers by it. Its form shows other
+    members of the group which protocol the client uses; see `_core.pop_members`."""
     number = "" if is_remoting else "0@"
     return f"{environment.host}@{os.getpid()}@{number}{environment.random.getrandbits(48):012x}"
 

@@ -1,4 +1,4 @@
-"""Certificates and keys for TLS: read from files, or taken from the server at first sight."""
+"""Certificates and keys for TLS: read from files, or fetched from the server on first use."""
 
 from __future__ import annotations
 
@@ -14,13 +14,12 @@ _CONNECT_SECONDS = 3.0
 
 
 def read_pem(source: str | Path | bytes | None) -> bytes | None:
-    """The bytes of a PEM file or of PEM text; None stays None."""
+    """Return the content of a PEM file or PEM text; None stays None."""
     return source if source is None or isinstance(source, bytes) else Path(source).read_bytes()
 
 
 async def first_seen_certificate(address: Address) -> tuple[bytes, str]:
-    """The certificate that `address` shows, as PEM, and the name it is made out to; OSError where there is
-    none."""
+    """Return the certificate of `address`, as PEM, and the name in it; OSError if there is none."""
     pem = await anyio.to_thread.run_sync(
         lambda: ssl.get_server_certificate((address.host, address.port), timeout=_CONNECT_SECONDS)
     )

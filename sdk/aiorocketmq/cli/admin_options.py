@@ -1,4 +1,4 @@
-"""The options of commands for administration, and how they ask an `Admin`."""
+"""Options of administration commands, and their calls of an `Admin`."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 Command = TypeVar("Command", bound=Callable[..., object])
 
-# What brokers make for themselves; hidden unless asked for.
+# Names that brokers create for themselves; hidden by default.
 _SYSTEM = (
     "%RETRY%", "%DLQ%", "rmq_sys_", "RMQ_SYS_", "SCHEDULE_TOPIC_XXXX", "OFFSET_MOVED_EVENT", "SELF_TEST_TOPIC",
     "TBW102", "BenchmarkTest", "CID_", "FILTERSRV_CONSUMER", "SELF_TEST_C_GROUP", "TOOLS_CONSUMER",
@@ -26,13 +26,13 @@ _SYSTEM = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Masters(Security):
-    """The brokers that are meant, by their name server or directly, and how they are spoken to."""
+    """The brokers of a command, by their name server or directly, and the options of their connections."""
 
     namesrv: str | None
     broker: str | None
 
     def ask(self, call: Callable[[Admin], Awaitable[T]]) -> T:
-        """Run `call` on an open Admin; wrong values end with one sentence."""
+        """Run `call` on an open Admin; invalid values end with one sentence."""
         import asyncio
 
         from aiorocketmq.admin import Admin
@@ -75,21 +75,21 @@ def json_option(function: Command) -> Command:
 
 
 def topic_name(context: click.Context, parameter: click.Parameter, name: str) -> str:
-    """A callback that refuses what can name no topic; nothing is let through, as nothing."""
+    """Return a callback that refuses invalid topic names; None passes as None."""
     from aiorocketmq._core.names import check_topic
 
     return _checked(name, check_topic)
 
 
 def group_name(context: click.Context, parameter: click.Parameter, name: str) -> str:
-    """A callback that refuses what can name no group; nothing is let through, as nothing."""
+    """Return a callback that refuses invalid group names; None passes as None."""
     from aiorocketmq._core.names import check_group
 
     return _checked(name, check_group)
 
 
 def moment(context: click.Context, parameter: click.Parameter, text: str | None) -> datetime | None:
-    """A callback that reads a time as ISO 8601 writes it, with its zone."""
+    """Return a callback that parses a time in ISO 8601 with its zone."""
     if text is None:
         return None
     try:
@@ -102,7 +102,7 @@ def moment(context: click.Context, parameter: click.Parameter, text: str | None)
 
 
 def print_names(names: tuple[str, ...], *, all_names: bool, as_json: bool) -> None:
-    """Print one name a line; those of the servers themselves only if `all_names`."""
+    """Print one name per line; system names only if `all_names`."""
     import json
 
     from aiorocketmq._core.bounds import one_line

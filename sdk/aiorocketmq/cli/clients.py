@@ -40,9 +40,9 @@ def list_clients(group: str | None, producer_group: str | None, as_json: bool, s
 
     if (group is None) == (producer_group is None):
         raise click.UsageError("give either --group or --producer-group")
-    found: Sequence[object]
+    clients: Sequence[object]
     if group is not None:
-        found = server.ask(lambda admin: admin.clients(group))
+        clients = server.ask(lambda admin: admin.clients(group))
     else:
-        found = server.ask(lambda admin: admin.producers(producer_group or ""))
-    print_rows(found, as_json=as_json)
+        clients = server.ask(lambda admin: admin.producers(producer_group or ""))
+    print_rows(clients, as_json=as_json)

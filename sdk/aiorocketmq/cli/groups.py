@@ -48,7 +48,7 @@ def create_group(name: str, ordered: bool, max_attempts: int, server: Masters) -
     Example: aiorocketmq group create billing --max-attempts 5
     """
     server.ask(lambda admin: admin.create_group(name, ordered=ordered, max_attempts=max_attempts))
-    click.echo(f"group {name} is there: {'ordered' if ordered else 'unordered'}, {max_attempts} attempts")
+    click.echo(f"group {name} exists: {'ordered' if ordered else 'unordered'}, {max_attempts} attempts")
 
 
 @group.command(name="alter")
@@ -62,7 +62,7 @@ def create_group(name: str, ordered: bool, max_attempts: int, server: Masters) -
     metavar="SECONDS",
     help="Before a redelivery; once for each, the last one repeats.",
 )
-@click.option("--consume/--no-consume", "consume_enabled", default=None, help="Whether it gets messages.")
+@click.option("--consume/--no-consume", "consume_enabled", default=None, help="Whether it receives messages.")
 @server_options
 def alter_group(name: str, backoff: Sequence[float], server: Masters, **settings: Any) -> None:
     """Change what is given of consumer group NAME on every master that has it.
@@ -83,11 +83,11 @@ def delete_group(name: str, server: Masters) -> None:
     Example: aiorocketmq group delete billing
     """
     server.ask(lambda admin: admin.delete_group(name))
-    click.echo(f"group {name} is gone")
+    click.echo(f"group {name} is deleted")
 
 
 @group.command(name="list")
-@click.option("--all", "all_names", is_flag=True, help="Also those that servers make for themselves.")
+@click.option("--all", "all_names", is_flag=True, help="Also system names that servers create themselves.")
 @json_option
 @server_options
 def list_groups(all_names: bool, as_json: bool, server: Masters) -> None:

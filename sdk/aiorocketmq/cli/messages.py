@@ -21,8 +21,10 @@ if TYPE_CHECKING:
 @click.command()
 @click.argument("topic")
 @click.argument("body", required=False)
-@click.option("--tag", help="What consumers can filter for.")
-@click.option("--key", "keys", multiple=True, help="A word to find the message by; may be repeated.")
+@click.option("--tag", help="A label that consumers can filter by.")
+@click.option(
+    "--key", "keys", multiple=True, help="A word by which the message can be found; may be repeated."
+)
 @click.option("--property", "properties", metavar="NAME=VALUE", multiple=True, help="May be repeated.")
 @click.option("--message-group", help="Makes it a FIFO message.")
 @click.option(
@@ -30,9 +32,11 @@ if TYPE_CHECKING:
 )
 @click.option("--priority", type=click.IntRange(min=0), help="Makes it a priority message.")
 @click.option("--lite-topic", help="Makes it a message of a lite topic.")
-@click.option("--count", type=click.IntRange(min=1), default=1, show_default=True, help="Send it so often.")
+@click.option(
+    "--count", type=click.IntRange(min=1), default=1, show_default=True, help="Send it this many times."
+)
 @click.option("--lines", is_flag=True, help="Send each line of standard input as a message.")
-@click.option("--json", "as_json", is_flag=True, help="Print one JSON object a receipt.")
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object per receipt.")
 @server_options
 def send(
     topic: str,
@@ -107,7 +111,7 @@ async def _send_lines(server: Server, pattern: Message, as_json: bool) -> None:
     from aiorocketmq.producer import Producer
 
     async with server.connection() as connection, Producer(connection, topics=[pattern.topic]) as producer:
-        # Read in a thread: a line may be long in coming, and heartbeats go on meanwhile.
+        # Read in a thread: a line may take long to arrive, and heartbeats continue meanwhile.
         while line := await asyncio.to_thread(sys.stdin.buffer.readline):
             if content := line.rstrip(b"\r\n"):
                 _print_receipt(await producer.send(replace(pattern, body=content)), as_json)
@@ -117,7 +121,7 @@ def _print_receipt(receipt: SendReceipt, as_json: bool) -> None:
     if not as_json:
         click.echo(plain(f"{receipt.message_id} offset {receipt.offset} at {receipt.endpoint}"))
         return
-    told = {
+    fields = {
         "message_id": receipt.message_id,
         "topic": receipt.topic,
         "offset": receipt.offset,
@@ -125,16 +129,21 @@ def _print_receipt(receipt: SendReceipt, as_json: bool) -> None:
         "recall_handle": receipt.recall_handle,
         "endpoint": receipt.endpoint,
     }
-    click.echo(json.dumps(told))
+    click.echo(json.dumps(fields))
 
 
 @click.command()
 @click.argument("topic")
 @click.option("--group", required=True, help="The consumer group; it must exist on the server.")
 @click.option("--tags", metavar="'A || B'", help="Only messages with one of these tags.")
-@click.option("--sql", metavar="EXPRESSION", help="Only messages that fit this SQL expression.")
+@click.option("--sql", metavar="EXPRESSION", help="Only messages that match this SQL expression.")
 @click.option(
-    "--max", "most", type=click.IntRange(min=1), default=1, show_default=True, help="End after so many."
+    "--max",
+    "most",
+    type=click.IntRange(min=1),
+    default=1,
+    show_default=True,
+    help="End after this many messages.",
 )
 @click.option("--follow", is_flag=True, help="Do not end: receive until interrupted.")
 @click.option(
@@ -143,7 +152,7 @@ def _print_receipt(receipt: SendReceipt, as_json: bool) -> None:
     default=20.0,
     show_default=True,
     metavar="SECONDS",
-    help="End when nothing has come for so long; Apache's servers make 5 to 20 of it.",
+    help="End if nothing arrives for this long; Apache's servers wait 5 to 20.",
 )
 @click.option(
     "--invisible",
@@ -151,12 +160,12 @@ def _print_receipt(receipt: SendReceipt, as_json: bool) -> None:
     default=30.0,
     show_default=True,
     metavar="SECONDS",
-    help="How long others of the group do not see what was received.",
+    help="How long received messages are hidden from others of the group.",
 )
 @click.option(
-    "--no-ack", is_flag=True, help="Give messages back instead of acknowledging them; each counts an attempt."
+    "--no-ack", is_flag=True, help="Release messages instead of acknowledging them; each counts an attempt."
 )
-@click.option("--json", "as_json", is_flag=True, help="Print one JSON object a message.")
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object per message.")
 @server_options
 def receive(
     topic: str,
@@ -185,9 +194,9 @@ def receive(
 
     if tags is not None and sql is not None:
         raise click.UsageError("give --tags or --sql, not both")
-    wanted = Sql(sql) if sql is not None else Tags(tags or "*")
+    filter_ = Sql(sql) if sql is not None else Tags(tags or "*")
     limit = None if follow else most
-    asyncio.run(_receive(server, topic, group, wanted, limit, wait, invisible, no_ack, as_json))
+    asyncio.run(_receive(server, topic, group, filter_, limit, wait, invisible, no_ack, as_json))
 
 
 async def _receive(
@@ -242,7 +251,7 @@ def _print_message(message: ReceivedMessage, as_json: bool) -> None:
 
 
 def facts(message: ReceivedMessage) -> dict[str, object]:
-    """What a message says of itself, as JSON can hold it."""
+    """A message as JSON values."""
     try:
         body = {"body": message.body.decode()}
     except UnicodeDecodeError:

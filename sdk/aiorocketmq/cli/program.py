@@ -1,4 +1,4 @@
-"""The root command: subcommands come from entry points, so that the client imports no package that stands on it."""
+"""The root command: subcommands come from entry points, so that the client imports no package that is built on it."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ EXIT_OTHER_SIDE = 4
 
 
 class _Program(click.Group):
-    """A group whose members are the installed entry points, each imported only when it is asked for."""
+    """A group with the installed entry points as members, each imported on first use."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         return sorted(_installed())
@@ -85,7 +85,7 @@ def run(arguments: Sequence[str]) -> int:
     except RocketMQError as error:
         return _refuse(str(error), code=EXIT_OTHER_SIDE)
     except Exception:
-        # The outer border: a program that breaks has no verdict, and must not end with the code of a broken promise.
+        # Unexpected errors: a broken program has no verdict, and must not end with the code of a broken promise.
         traceback.print_exc()
         return _refuse(
             "this is a defect of aiorocketmq itself: please report the lines above.", code=EXIT_UNKNOWN

@@ -1,4 +1,4 @@
-"""The options of commands that speak to a server: how it is spoken to, and the connection to a proxy's gRPC port."""
+"""Options of commands that connect to a server: protocol, credentials, and a proxy's gRPC address."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ Command = TypeVar("Command", bound=Callable[..., object])
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Security:
-    """How a server is spoken to, and who calls."""
+    """How to connect to a server: credentials and TLS."""
 
     tls: bool
     ca: str | None
@@ -32,7 +32,7 @@ class Security:
         return Tls(ca=self.ca, insecure=self.insecure) if self.tls or self.ca or self.insecure else None
 
     def credentials(self) -> Credentials | None:
-        """Who calls, None if nobody is named; a click.UsageError for half of it."""
+        """The credentials, None without any; a click.UsageError if only one half is given."""
         from aiorocketmq.config import Credentials
 
         if (self.access_key is None) != (self.secret_key is None):
@@ -42,7 +42,7 @@ class Security:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Server(Security):
-    """Which proxy is meant, and how it is spoken to."""
+    """The address of a proxy, and how to connect to it."""
 
     endpoint: str
     namespace: str
@@ -50,14 +50,16 @@ class Server(Security):
     timeout: float
 
     def connection(self) -> Connection:
-        """The connection; a click.UsageError where the options do not fit together."""
+        """The connection; a click.UsageError if the options contradict each other."""
         from aiorocketmq.config import Timeouts
         from aiorocketmq.connection import Connection
 
         credentials = self.credentials()
         pairs = [pair.partition("=") for pair in self.address_map]
         if any(not sign for _, sign, _ in pairs):
-            raise click.UsageError("--map takes HOST:PORT=HOST:PORT: what the server names, and what to use")
+            raise click.UsageError(
+                "--map takes HOST:PORT=HOST:PORT: the address that the server announces, and the one to use"
+            )
         try:
             return Connection(
                 self.endpoint,
@@ -77,7 +79,7 @@ def server_options(function: Command) -> Command:
 
 
 def gathering(kind: type[Security], options: Iterable[Callable[..., Any]], function: Command) -> Command:
-    """Add `options`, whose values the command gets as one parameter `server` of this kind."""
+    """Add `options`; the command gets their values as one parameter `server` of this kind."""
     from functools import update_wrapper
 
     names = [field.name for field in fields(kind)]
@@ -93,15 +95,15 @@ def gathering(kind: type[Security], options: Iterable[Callable[..., Any]], funct
 
 
 SECURITY_OPTIONS = (
-    click.option("--tls", is_flag=True, help="Speak TLS, trusting the system's roots."),
-    click.option("--ca", metavar="FILE", help="Speak TLS, trusting the roots in this PEM file."),
-    click.option("--insecure", is_flag=True, help="Speak TLS and take any certificate."),
+    click.option("--tls", is_flag=True, help="Use TLS, trusting the system's roots."),
+    click.option("--ca", metavar="FILE", help="Use TLS, trusting the roots in this PEM file."),
+    click.option("--insecure", is_flag=True, help="Use TLS and accept any certificate."),
     click.option("--access-key", envvar="AIOROCKETMQ_ACCESS_KEY", show_envvar=True),
     click.option(
         "--secret-key",
         envvar="AIOROCKETMQ_SECRET_KEY",
         show_envvar=True,
-        help="Better given by the variable: arguments are seen by everybody on the machine.",
+        help="Better set by the variable: arguments are visible to all users of the machine.",
     ),
 )
 _OPTIONS = (
@@ -114,20 +116,20 @@ _OPTIONS = (
         show_envvar=True,
         help="The gRPC port of a proxy.",
     ),
-    click.option("--namespace", default="", help="Put before topic and group."),
+    click.option("--namespace", default="", help="Prefix of topic and group."),
     *SECURITY_OPTIONS,
     click.option(
         "--map",
         "address_map",
         metavar="A=B",
         multiple=True,
-        help="Use address B where the server names A (Docker, NAT).",
+        help="Use address B if the server announces A (Docker, NAT).",
     ),
     click.option(
         "--timeout",
         type=click.FloatRange(min=0.0, min_open=True),
         default=10.0,
         show_default=True,
-        help="Seconds until the server must be found.",
+        help="Seconds in which the server must answer at the start.",
     ),
 )

@@ -28,7 +28,12 @@ def message() -> None:
 @click.option("--since", callback=moment, metavar="TIME", help="Stored then or later; 2026-01-31T18:00:00Z.")
 @click.option("--until", callback=moment, metavar="TIME", help="Stored then or earlier.")
 @click.option(
-    "--max", "limit", type=click.IntRange(min=1), default=32, show_default=True, help="The oldest so many."
+    "--max",
+    "limit",
+    type=click.IntRange(min=1),
+    default=32,
+    show_default=True,
+    help="At most this many, the oldest ones.",
 )
 @json_option
 @server_options
@@ -50,10 +55,10 @@ def list_messages(
     """
     from aiorocketmq.cli.tables import print_rows
 
-    found = server.ask(
+    messages = server.ask(
         lambda admin: admin.messages(topic, key=key, since=since, until=until, limit=limit),
     )
-    rows = [_row(each) for each in found]
+    rows = [_row(each) for each in messages]
     if not as_json:
         left_out = {"topic", "body", "body_base64", "properties"}
         rows = [{name: value for name, value in row.items() if name not in left_out} for row in rows]
@@ -85,8 +90,8 @@ def _row(found: ReceivedMessage) -> dict[str, Any]:
     from aiorocketmq.cli.messages import facts
     from aiorocketmq.cli.tables import plain
 
-    told = facts(found)
-    del told["attempt"]  # stored messages have none
+    fields = facts(found)
+    del fields["attempt"]  # stored messages have none
     place = {"message_id": found.message_id, "topic": found.topic, "broker": found.queue.broker}
-    row: dict[str, Any] = plain({**place, **told, "stored_at": found.stored_at})
+    row: dict[str, Any] = plain({**place, **fields, "stored_at": found.stored_at})
     return row if found.corruption is None else {**row, "corruption": found.corruption}

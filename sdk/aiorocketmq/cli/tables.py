@@ -26,7 +26,7 @@ def print_rows(values: Sequence[object], *, as_json: bool) -> None:
 
 # Any: what JSON can hold has no better type.
 def plain(value: object) -> Any:
-    """`value` as JSON can hold it; a queue's topic, broker and number become fields of what has the queue."""
+    """`value` as JSON values; a queue's topic, broker and number become fields of the object that has the queue."""
     if is_dataclass(value) and not isinstance(value, type):
         row: dict[str, Any] = {}
         for field in fields(value):

@@ -36,7 +36,7 @@ def create_topic(name: str, kind: str, queues: int, server: Masters) -> None:
     from aiorocketmq.admin import TopicType
 
     server.ask(lambda admin: admin.create_topic(name, type=TopicType(kind.upper()), queues=queues))
-    click.echo(f"topic {name} is there: {kind.upper()}, {queues} queues on every broker")
+    click.echo(f"topic {name} exists: {kind.upper()}, {queues} queues on every broker")
 
 
 @topic.command(name="alter")
@@ -71,11 +71,11 @@ def delete_topic(name: str, server: Masters) -> None:
     Example: aiorocketmq topic delete orders
     """
     server.ask(lambda admin: admin.delete_topic(name))
-    click.echo(f"topic {name} is gone")
+    click.echo(f"topic {name} is deleted")
 
 
 @topic.command(name="list")
-@click.option("--all", "all_names", is_flag=True, help="Also those that servers make for themselves.")
+@click.option("--all", "all_names", is_flag=True, help="Also system names that servers create themselves.")
 @json_option
 @server_options
 def list_topics(all_names: bool, as_json: bool, server: Masters) -> None:
@@ -98,10 +98,10 @@ def describe_topic(name: str, as_json: bool, server: Masters) -> None:
     """
     from aiorocketmq.cli.tables import plain, print_rows
 
-    found = server.ask(lambda admin: admin.describe_topic(name))
+    description = server.ask(lambda admin: admin.describe_topic(name))
     if as_json:
-        click.echo(json.dumps(plain(found)))
+        click.echo(json.dumps(plain(description)))
         return
-    print_rows(found.settings, as_json=False)
+    print_rows(description.settings, as_json=False)
     click.echo()
-    print_rows(found.queues, as_json=False)
+    print_rows(description.queues, as_json=False)

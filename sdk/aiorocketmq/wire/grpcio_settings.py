@@ -1,7 +1,6 @@
-"""The settings of grpcio that it takes from environment variables only.
+"""Settings that grpcio reads from environment variables only.
 
-The first import of grpcio in a process decides; this module imports nothing of it.
-"""
+The first import of grpcio in a process decides; this module does not import it."""
 
 from __future__ import annotations
 
@@ -11,7 +10,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 _SETTINGS = {
-    # Its own handling of forks cannot work while its poller runs, which it always does beside asyncio: up to 5 of 60
+    # Its own handling of forks cannot work while its poller runs, which is always the case with asyncio: up to 5 of 60
     # children that were forked under load crashed.
     "GRPC_ENABLE_FORK_SUPPORT": "0",
     # By default it logs to standard error when a server closes a connection or the process forks; what matters is in
@@ -22,9 +21,9 @@ _SETTINGS = {
 
 @contextmanager
 def grpcio_settings() -> Iterator[None]:
-    """Have the settings in force for a block that imports `grpc`; afterwards the environment is as before.
+    """Apply the settings in a block that imports `grpc`; afterwards the environment is as before.
 
-    Variables that are set already are respected. If `grpc` was imported before, it keeps its own settings."""
+    Variables that are set already are kept. If `grpc` was imported before, it keeps its own settings."""
     unset = _SETTINGS.keys() - os.environ.keys()
     os.environ.update({name: _SETTINGS[name] for name in unset})
     try:

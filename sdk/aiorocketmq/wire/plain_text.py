@@ -1,4 +1,4 @@
-"""How the client's and the fake's commands print what came over the wire."""
+"""Escaping of received text in the commands of the client and the fake."""
 
 from aiorocketmq._core.plain_text import plain, plain_lines
 

@@ -59,13 +59,13 @@ def test_what_was_taken_out_does_not_travel(batches: Batches[str, int]) -> None:
 def test_cutting_keeps_everything_in_order_and_within_the_bounds(
     sizes: list[tuple[str, int]], max_count: int
 ) -> None:
-    items = [(lane, (lane, number, size), size) for number, (lane, size) in enumerate(sizes)]
+    items = [(key, (key, number, size), size) for number, (key, size) in enumerate(sizes)]
     batches = cut(items, max_count=max_count, max_bytes=100)
-    for lane in "ab":
-        assert [item for batch in batches for item in batch if item[0] == lane] == [
-            item for own, item, _ in items if own == lane
+    for key in "ab":
+        assert [item for batch in batches for item in batch if item[0] == key] == [
+            item for own, item, _ in items if own == key
         ]
     for batch in batches:
-        assert len({lane for lane, _, _ in batch}) == 1
+        assert len({key for key, _, _ in batch}) == 1
         assert 1 <= len(batch) <= max_count
         assert len(batch) == 1 or sum(size for _, _, size in batch) <= 100

@@ -69,7 +69,7 @@ def test_the_limit_is_for_all_members_together() -> None:
     two = gzip.compress(bytes(600)) + gzip.compress(bytes(600))
     assert unpacked(two, 1200) == (bytes(1200), None)
     body, corruption = unpacked(two, 1199)
-    assert (body, corruption) == (two, "it cannot be unpacked: it unpacks to more than 1199 bytes")
+    assert (body, corruption) == (two, "it cannot be unpacked: it decompresses to more than 1199 bytes")
 
 
 @pytest.mark.parametrize(
@@ -120,7 +120,10 @@ def test_a_bomb_takes_no_more_memory_than_about_the_limit(wbits: int) -> None:
     body = bomb(200 * MIB, wbits)
     tracemalloc.start()
     try:
-        assert unpacked(body, 8 * MIB)[1] == f"it cannot be unpacked: it unpacks to more than {8 * MIB} bytes"
+        assert (
+            unpacked(body, 8 * MIB)[1]
+            == f"it cannot be unpacked: it decompresses to more than {8 * MIB} bytes"
+        )
         _, peak = tracemalloc.get_traced_memory()
     finally:
         tracemalloc.stop()
@@ -150,7 +153,7 @@ def test_what_other_clients_pack_goes_to_the_unpacker_or_is_corrupted(name: str,
     body, corruption = unpacked(given)
     assert (body, corruption) == (
         given,
-        f"it cannot be unpacked: it is packed with {name}, which cannot be undone here",
+        f"it cannot be unpacked: it is compressed with {name}, which cannot be decompressed here",
     )
 
 

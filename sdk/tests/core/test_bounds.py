@@ -144,7 +144,7 @@ def test_a_queue_that_cannot_be_is_refused(broker: str, queue_id: int) -> None:
 
 
 def test_too_many_servers_are_refused() -> None:
-    with pytest.raises(ValueError, match="names 1025 servers"):
+    with pytest.raises(ValueError, match="has 1025 servers"):
         check_servers(1025)
 
 

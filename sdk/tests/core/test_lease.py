@@ -105,7 +105,7 @@ def test_a_lease_that_the_server_calls_over_allows_nothing_more_and_says_so(step
 
 def test_a_message_that_was_given_back_is_not_touched_again() -> None:
     one = changed()
-    one.give_back()
+    one.release()
     assert not one.is_open
     for step in Step:
         with pytest.raises(StepNotAllowedError) as error:

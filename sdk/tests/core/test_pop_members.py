@@ -1,4 +1,4 @@
-"""Telling members of a group that are handed messages from those that own queues, by their client ids."""
+"""Emitter members of a group that are handed messages from those that own queues, by their client ids."""
 
 from __future__ import annotations
 

@@ -23,7 +23,7 @@ async def apache() -> Any:
 
 async def test_an_unknown_group_is_one_clear_error_and_is_not_created_by_itself(apache: FakeBroker) -> None:
     with pytest.raises(
-        GroupNotFoundError, match=r"'invoices'.*create the consumer group first, or mend its name"
+        GroupNotFoundError, match=r"'invoices'.*create the consumer group first, or correct its name"
     ):
         async with SimpleConsumer(apache.endpoint, group="invoices", subscriptions=["orders"]):
             pass

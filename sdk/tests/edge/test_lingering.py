@@ -268,7 +268,7 @@ async def test_a_send_that_gives_up_while_its_batch_is_under_way_may_be_stored(b
         ):
             await producer.send(Message("orders", b"x"), timeout=0.5)
         assert raised.value.may_have_taken_effect
-        batches = producer._gathering._under_way.values()
+        batches = producer._batcher._in_flight.values()
         async with asyncio.timeout(2):  # it is cancelled: an attempt has 3 s
             await asyncio.gather(*batches, return_exceptions=True)
     assert len(broker.messages("orders")) == 1

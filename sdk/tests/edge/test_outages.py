@@ -85,7 +85,7 @@ async def test_the_wait_for_a_turn_is_bounded_by_the_budget(hanging: FakeBroker)
         await producer.send(Message("fifo", b"3", message_group="b"))
         first.cancel()
         await asyncio.wait([first])
-        assert len(producer._sender._turns) == 0
+        assert len(producer._sender._group_locks) == 0
 
 
 @pytest.mark.parametrize("linger", [None, 0.0])

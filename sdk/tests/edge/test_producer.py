@@ -90,7 +90,7 @@ async def test_concurrent_sends_of_one_group_do_not_overtake_each_other_even_whe
         stored = [int(message.body) for message in broker.messages("fifo") if message.message_group == group]
         assert stored == sorted(stored)
         assert len(stored) == 10
-    assert len(producer._sender._turns) == 0
+    assert len(producer._sender._group_locks) == 0
 
 
 async def test_a_cancelled_send_gives_its_turn_on(broker: FakeBroker, producer: Producer) -> None:

@@ -121,7 +121,7 @@ async def test_one_dead_connection_is_made_anew_once_for_all_who_ask(broker: Fak
         SimpleConsumer(rocketmq, group="billing", subscriptions=["orders"]) as first,
         SimpleConsumer(rocketmq, group="billing", subscriptions=["orders"]) as second,
     ):
-        (endpoint,) = first._session.links
+        (endpoint,) = first._session.streams
         before = rocketmq._network.open_transport()._channels[endpoint]  # type: ignore[attr-defined]  # grpcio's
         await first._session.reconnect(endpoint)
         await first.receive(wait=0)

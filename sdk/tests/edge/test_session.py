@@ -62,11 +62,11 @@ async def overheard() -> AsyncIterator[Overheard]:
 
 async def settled(client: Producer | SimpleConsumer) -> None:
     """Wait until a server answers the settings of `client` the next time."""
-    (link,) = client._session.links.values()
+    (stream,) = client._session.streams.values()
     async with asyncio.timeout(20):
         while True:
             try:
-                await link._answer.wait()
+                await stream._answer.wait()
             except RocketMQError:
                 continue
             return
@@ -300,17 +300,17 @@ async def test_after_a_crash_and_return_of_the_broker_a_producer_goes_on_by_itse
 async def test_a_stream_that_stays_broken_is_warned_of_once(
     broker: FakeBroker, producer: Producer, caplog: pytest.LogCaptureFixture
 ) -> None:
-    (link,) = producer._session.links.values()
-    name = f"the settings stream to {link.endpoint}"
+    (stream,) = producer._session.streams.values()
+    name = f"the settings stream to {stream.endpoint}"
     failures = 0
     with caplog.at_level(logging.DEBUG, "aiorocketmq._aio.tasks"):
         await broker.crash()
         async with asyncio.timeout(20):
             with suppress(RocketMQError):
-                await link._answer.wait()
+                await stream._answer.wait()
             while failures < 6:
                 with suppress(RocketMQError):
-                    await link.ready()
+                    await stream.ready()
                 failures += 1
         assert name in producer.health().degraded
         async with asyncio.TaskGroup() as group:
@@ -373,10 +373,10 @@ async def test_a_cancelled_wait_for_a_route_leaves_the_question_to_the_others(br
 async def test_a_server_that_answers_no_settings_gets_a_new_stream(broker: FakeBroker) -> None:
     timeouts = Timeouts(request=0.3)
     async with Producer(broker.endpoint, topics=["orders"], timeouts=timeouts) as producer:
-        (link,) = producer._session.links.values()
+        (stream,) = producer._session.streams.values()
         silent = broker.faults.drop_reply("Telemetry", hang=True)
         with silent, pytest.raises(UnreachableError, match="did not answer our settings in time"):
-            await link.resync()
+            await stream.resync()
         await settled(producer)
         await producer.send(Message("orders", b"x"))
 
@@ -408,7 +408,7 @@ async def test_regular_jobs_go_on_whatever_one_of_them_raises(
                 await settled(producer)
         member.leave()
     assert overheard.names().count("QueryRoute") > 1
-    assert "credentials failed, trying again: the credentials provider failed" in caplog.text
+    assert "credentials failed, retrying: the credentials provider failed" in caplog.text
     assert overheard.calls[-1][2]["authorization"].startswith("MQv2-HMAC-SHA1 Credential=key")
 
 
@@ -421,7 +421,7 @@ async def test_settings_and_commands_that_mean_nothing_to_a_client_are_passed_ov
     session.take_command(session.access, "something_new_command", pb.TelemetryCommand())
     assert session.settings == before
     assert "settings of another kind of client" in caplog.text
-    assert "does not carry out" in caplog.text
+    assert "does not support" in caplog.text
 
 
 async def test_settings_out_of_bounds_are_warned_of_once(

@@ -29,7 +29,7 @@ async def test_a_batch_outlasts_it_too(broker: Any) -> None:
 async def test_who_loses_patience_hears_that_another_try_may_help(broker: Any) -> None:
     async with Producer(broker.endpoint, topics=["orders"], retry=Retry(attempts=2)) as producer:
         broker.faults.refuse("SendMessage", "TOPIC_NOT_FOUND", times=2)
-        with pytest.raises(TopicUnavailableError, match="look whether its brokers run") as raised:
+        with pytest.raises(TopicUnavailableError, match="check that its brokers run") as raised:
             await producer.send(Message("orders", b"x"))
     assert raised.value.may_retry
     assert not raised.value.may_have_taken_effect

@@ -72,7 +72,7 @@ class Scene:
             while not done():
                 await asyncio.sleep(TICK)
                 self.end_a_fault_without_end()
-                if not consumer.messages_in_hand:
+                if not consumer.messages_in_flight:
                     await self.broker.clock.advance(seconds=2)
 
     def end_a_fault_without_end(self) -> None:

@@ -289,7 +289,7 @@ async def test_a_received_message_knows_its_namespace(broker: FakeBroker) -> Non
     assert (message.namespace, message.topic, message.group) == ("shop", "orders", "billing")
 
 
-class Asked(MemoryStore):
+class BrokerRequests(MemoryStore):
     """Keeps the last key that it was asked for."""
 
     key = ""
@@ -312,7 +312,7 @@ async def test_no_two_scopes_and_keys_are_stored_alike(
 
     keys = []
     for namespace, topic, group, key in (one, other):
-        store = Asked()
+        store = BrokerRequests()
         hook = DeduplicationHook(store, key=lambda message, key=key: key, across_groups=across_groups)  # type: ignore[misc]
         await hook.handle(received(namespace=namespace, topic=topic, group=group), never)
         keys.append(store.key)
@@ -401,7 +401,7 @@ async def test_a_store_that_cannot_be_told_does_not_undo_the_handling(
         return
 
     await DeduplicationHook(Broken("done")).handle(received(), handle)
-    assert "could not be noted" in caplog.text
+    assert "could not be recorded" in caplog.text
 
 
 async def test_the_error_of_a_handler_is_told_even_if_the_claim_cannot_be_given_up() -> None:
@@ -551,7 +551,7 @@ async def test_a_store_that_never_notes_does_not_hold_up_a_cancellation(
     task.cancel()
     with pytest.raises(asyncio.CancelledError):
         await asyncio.wait_for(task, 20)
-    assert "could not be noted within" in caplog.text
+    assert "could not be recorded within" in caplog.text
 
 
 def store_key(store: MemoryStore) -> str:

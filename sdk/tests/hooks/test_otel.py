@@ -115,7 +115,7 @@ async def test_a_send_its_poll_its_handler_and_its_ack_are_one_story(
     assert acked.parent.span_id == processed.context.span_id
     assert [context.span_id for context in handler.contexts] == [processed.context.span_id]
     (received,) = telescope.spans("receive orders")
-    assert [link.context.span_id for link in received.links] == [sent.context.span_id]
+    assert [stream.context.span_id for stream in received.links] == [sent.context.span_id]
 
 
 async def test_spans_say_what_the_messaging_conventions_ask_for(
@@ -196,7 +196,7 @@ async def test_handlers_may_begin_traces_of_their_own_that_are_only_linked(
         await push_one(broker, telescope, Handling())
     processed = telescope.span("process orders")
     assert processed.parent is None
-    assert [link.context.span_id for link in processed.links] == [
+    assert [stream.context.span_id for stream in processed.links] == [
         telescope.span("send orders").context.span_id
     ]
 

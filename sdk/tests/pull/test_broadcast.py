@@ -9,7 +9,7 @@ import pytest
 from aiorocketmq._core.offset import Offset
 from aiorocketmq._core.remoting.bodies import offset_file, parse_offsets
 from aiorocketmq._pull.broadcast import OffsetFile
-from aiorocketmq._pull.interface import Broadcast, Wanted
+from aiorocketmq._pull.interface import Broadcast, PullSettings
 from aiorocketmq._pull.wires import remoting
 from aiorocketmq.errors import UsageError
 from aiorocketmq.message import MessageQueue
@@ -96,7 +96,7 @@ def test_a_damaged_file_is_replaced_by_the_one_before(file: OffsetFile, path: Pa
     path.write_text(NEW[:length])
     assert file.load() == OFFSETS
     path.with_suffix(".json.bak").write_text("[1]")
-    with pytest.raises(UsageError, match=r"offsets\.json.*offsets\.json\.bak.*mend the file, or delete it"):
+    with pytest.raises(UsageError, match=r"offsets\.json.*offsets\.json\.bak.*repair the file, or delete it"):
         file.load()
 
 
@@ -139,7 +139,7 @@ async def test_what_could_not_be_written_is_not_committed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     broadcast = Broadcast(member="one", directory=tmp_path)
-    wanted = Wanted("group", ("other",), {}, Offset.BEGIN, 32, 20.0, broadcast)
+    wanted = PullSettings("group", ("other",), {}, Offset.BEGIN, 32, 20.0, broadcast)
     _, calls = remoting("namesrv://localhost:9876", wanted, hooks=(), options={})
     await calls.commit(OTHER, 1)
 

@@ -16,7 +16,7 @@ def taken(dispatch: Dispatch[int]) -> list[int]:
 def test_concurrent_dispatch_starts_everything_in_order_of_arrival() -> None:
     dispatch = ConcurrentDispatch[int]()
     for item in (1, 2, 3):
-        dispatch.add("same lane", item)
+        dispatch.add("same order_key", item)
 
     assert dispatch.startable == dispatch.waiting == 3
     assert taken(dispatch) == [1, 2, 3]
@@ -24,18 +24,18 @@ def test_concurrent_dispatch_starts_everything_in_order_of_arrival() -> None:
 
 def test_concurrent_dispatch_holds_nobody_back_for_a_failure() -> None:
     dispatch = ConcurrentDispatch[int]()
-    dispatch.add("lane", 1)
-    dispatch.add("lane", 2)
+    dispatch.add("order_key", 1)
+    dispatch.add("order_key", 2)
     dispatch.take()
 
-    assert dispatch.abandon("lane") == []
+    assert dispatch.abandon("order_key") == []
     assert taken(dispatch) == [2]
 
 
 def test_fifo_dispatch_starts_one_item_per_lane() -> None:
     dispatch = FifoDispatch[int]()
-    for lane, item in (("a", 1), ("a", 2), ("b", 10), ("b", 20)):
-        dispatch.add(lane, item)
+    for order_key, item in (("a", 1), ("a", 2), ("b", 10), ("b", 20)):
+        dispatch.add(order_key, item)
 
     assert dispatch.startable == 2
     assert taken(dispatch) == [1, 10]
@@ -65,8 +65,8 @@ def test_what_arrives_for_a_busy_lane_waits() -> None:
 
 def test_a_head_that_ends_unsettled_takes_its_followers_with_it() -> None:
     dispatch = FifoDispatch[int]()
-    for lane, item in (("a", 1), ("a", 2), ("a", 3), ("b", 10)):
-        dispatch.add(lane, item)
+    for order_key, item in (("a", 1), ("a", 2), ("a", 3), ("b", 10)):
+        dispatch.add(order_key, item)
     dispatch.take()
 
     assert dispatch.abandon("a") == [2, 3]
@@ -85,8 +85,8 @@ def test_an_abandoned_lane_starts_afresh_with_what_comes_again() -> None:
 
 def test_draining_leaves_what_waits_behind_a_running_head_until_that_is_settled() -> None:
     dispatch = FifoDispatch[int]()
-    for lane, item in (("a", 1), ("a", 2), ("b", 10), ("b", 20)):
-        dispatch.add(lane, item)
+    for order_key, item in (("a", 1), ("a", 2), ("b", 10), ("b", 20)):
+        dispatch.add(order_key, item)
     dispatch.take()
 
     assert dispatch.drain() == [10, 20]
@@ -106,7 +106,7 @@ def test_concurrent_draining_returns_all() -> None:
 
 
 class FifoOrder(RuleBasedStateMachine):
-    """Whatever happens in between, a lane's items start in order, one at a time, and none is lost."""
+    """Whatever happens in between, a order_key's items start in order, one at a time, and none is lost."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -116,32 +116,32 @@ class FifoOrder(RuleBasedStateMachine):
         self.running: dict[str, int] = {}
         self.last: dict[str, int] = defaultdict(int)
 
-    @rule(lane=st.sampled_from("abc"))
-    def add(self, lane: str) -> None:
+    @rule(order_key=st.sampled_from("abc"))
+    def add(self, order_key: str) -> None:
         self.added += 1
-        self.dispatch.add(lane, (lane, self.added))
+        self.dispatch.add(order_key, (order_key, self.added))
 
     @rule()
     def take(self) -> None:
         ready = self.dispatch.take()
         if ready is None:
             return
-        lane, (own_lane, number) = ready
-        assert lane == own_lane
-        assert own_lane not in self.running
-        assert number > self.last[own_lane]
-        self.running[own_lane] = self.last[own_lane] = number
+        order_key, (own_key, number) = ready
+        assert order_key == own_key
+        assert own_key not in self.running
+        assert number > self.last[own_key]
+        self.running[own_key] = self.last[own_key] = number
 
-    @rule(lane=st.sampled_from("abc"), settled=st.booleans())
-    def end(self, lane: str, settled: bool) -> None:
-        if lane not in self.running:
+    @rule(order_key=st.sampled_from("abc"), settled=st.booleans())
+    def end(self, order_key: str, settled: bool) -> None:
+        if order_key not in self.running:
             return
-        del self.running[lane]
+        del self.running[order_key]
         self.gone += 1
         if settled:
-            self.dispatch.finish(lane)
+            self.dispatch.finish(order_key)
         else:
-            self.gone += len(self.dispatch.abandon(lane))
+            self.gone += len(self.dispatch.abandon(order_key))
 
     @rule()
     def drain(self) -> None:
@@ -156,8 +156,8 @@ class FifoOrder(RuleBasedStateMachine):
         assert (self.dispatch.startable == 0) == (self.dispatch.waiting == 0 or self._only_behind_running())
 
     def _only_behind_running(self) -> bool:
-        lanes = {lane for lane, line in self.dispatch._lanes.items() if line.items}
-        return lanes <= self.running.keys()
+        keys = {order_key for order_key, queue in self.dispatch._queues.items() if queue.items}
+        return keys <= self.running.keys()
 
 
 TestFifoOrder = pytest.mark.filterwarnings("default")(FifoOrder.TestCase)

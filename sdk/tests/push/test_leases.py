@@ -9,7 +9,7 @@ import pytest
 from aiorocketmq._aio.tasks import Watch
 from aiorocketmq._consume.leases import LeaseKeeper
 from aiorocketmq._core.lease import Lease, Outcome, Step
-from aiorocketmq._push.held import lane_of
+from aiorocketmq._push.delivery import order_key_of
 from aiorocketmq.clock import ClockUser
 from aiorocketmq.errors import LeaseLostError, UnreachableError, UsageError
 from aiorocketmq.message import MessageQueue, ReceivedMessage
@@ -145,7 +145,7 @@ Leased = Callable[..., ReceivedMessage]
 async def test_a_lease_is_renewed_again_and_again(
     keeper: LeaseKeeper, server: Server, clock: HandClock, leased: Leased
 ) -> None:
-    keeper.hold(leased())
+    keeper.add(leased())
     await clock.pass_by(3 * LEASE)
     assert [at - 1000.0 for at in server.times("01")] == [LEASE / 2 * n for n in range(1, 7)]
 
@@ -154,9 +154,9 @@ async def test_a_released_lease_is_not_renewed(
     keeper: LeaseKeeper, server: Server, clock: HandClock, leased: Leased
 ) -> None:
     done, other = leased("done"), leased("other")
-    keeper.hold(done)
-    keeper.hold(other)
-    keeper.release(done)
+    keeper.add(done)
+    keeper.add(other)
+    keeper.discard(done)
     await clock.pass_by(LEASE)
     assert server.names == ["other", "other"]
 
@@ -168,8 +168,8 @@ async def test_a_message_that_its_handler_settled_itself_is_not_renewed(
     assert settled._lease is not None
     settled._lease.begin(Step.ACK)
     settled._lease.end(Outcome.OK)
-    keeper.hold(settled)
-    keeper.hold(other)
+    keeper.add(settled)
+    keeper.add(other)
     await clock.pass_by(LEASE)
     assert set(server.names) == {"other"}
 
@@ -179,9 +179,9 @@ async def test_a_failed_renewal_is_repeated_in_time_beside_another_lease(
 ) -> None:
     """The timer was set for the other lease already, which is due later than the next try."""
     server.failures = [UnreachableError("gone")]
-    keeper.hold(leased("first"))
+    keeper.add(leased("first"))
     await clock.pass_by(0.4 * LEASE)
-    keeper.hold(leased("other"))
+    keeper.add(leased("other"))
     await clock.pass_by(0.3 * LEASE)
     assert server.times("first") == pytest.approx([1000 + 0.5 * LEASE, 1000 + 0.6 * LEASE])
 
@@ -190,7 +190,7 @@ async def test_a_renewal_that_fails_unexpectedly_is_logged_and_repeated(
     keeper: LeaseKeeper, server: Server, clock: HandClock, leased: Leased, caplog: pytest.LogCaptureFixture
 ) -> None:
     server.failures = [ValueError("garbled")]
-    keeper.hold(leased())
+    keeper.add(leased())
     await clock.pass_by(0.7 * LEASE)
     assert server.names == ["01", "01"]
     assert "renewing leases failed unexpectedly" in caplog.text
@@ -202,8 +202,8 @@ async def test_a_renewal_without_an_answer_delays_no_other(
     keeper: LeaseKeeper, server: Server, clock: HandClock, leased: Leased
 ) -> None:
     server.hanging["stuck"] = asyncio.Event()
-    keeper.hold(leased("stuck"))
-    keeper.hold(leased("other"))
+    keeper.add(leased("stuck"))
+    keeper.add(leased("other"))
     await clock.pass_by(LEASE)
     assert server.names == ["stuck", "other", "other"]
 
@@ -212,8 +212,8 @@ async def test_a_lease_that_began_before_it_was_held_is_renewed_in_time(
     keeper: LeaseKeeper, server: Server, clock: HandClock, leased: Leased
 ) -> None:
     """What a simple consumer kept for its next call has used up a part of its lease, beside another that has not."""
-    keeper.hold(leased("fresh"))
-    keeper.hold(leased("kept", age=0.45 * LEASE))
+    keeper.add(leased("fresh"))
+    keeper.add(leased("kept", age=0.45 * LEASE))
     await clock.pass_by(0.1 * LEASE)
     assert server.names == ["kept"]
 
@@ -223,7 +223,7 @@ async def test_a_slow_renewal_counts_from_when_it_was_sent(
 ) -> None:
     """The answer took 0.4 of a lease; counted from there, the next one would come when 0.9 of the lease are gone."""
     gate = server.hanging["01"] = asyncio.Event()
-    keeper.hold(leased())
+    keeper.add(leased())
     await clock.pass_by(0.9 * LEASE)
     gate.set()
     await clock.pass_by(0.0)
@@ -241,20 +241,20 @@ async def test_a_lost_lease_is_let_go(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     server.failures = [error]
-    keeper.hold(leased("lost"))
+    keeper.add(leased("lost"))
     await clock.pass_by(0.6 * LEASE)
-    keeper.hold(leased("next"))
+    keeper.add(leased("next"))
     await clock.pass_by(0.6 * LEASE)
     assert server.names == ["lost", "next"]
-    assert "may be delivered again" in caplog.text
+    assert "may be redelivered" in caplog.text
 
 
 async def test_a_keeper_with_nothing_to_keep_sets_no_timer(
     keeper: LeaseKeeper, server: Server, clock: HandClock, leased: Leased
 ) -> None:
     only = leased()
-    keeper.hold(only)
-    keeper.release(only)
+    keeper.add(only)
+    keeper.discard(only)
     await clock.pass_by(LEASE)
     assert server.changed == []
     assert clock.alarms == []
@@ -264,7 +264,7 @@ async def test_a_closed_keeper_renews_no_more(
     keeper: LeaseKeeper, server: Server, clock: HandClock, leased: Leased
 ) -> None:
     gate = server.hanging["01"] = asyncio.Event()
-    keeper.hold(leased())
+    keeper.add(leased())
     await clock.pass_by(0.5 * LEASE)
     keeper.close()
     gate.set()
@@ -284,4 +284,4 @@ def test_an_ordered_groups_message_keeps_order_with_its_message_group_or_queue(
     message = ReceivedMessage(
         topic="orders", body=b"x", message_id="01", queue=QUEUE, offset=0, message_group=message_group
     )
-    assert lane_of(message, ordered=ordered) == expected
+    assert order_key_of(message, ordered=ordered) == expected

@@ -124,7 +124,7 @@ async def test_a_corrupted_message_is_given_back_unseen(
 
     assert change.invisible == 9.0
     assert seen.bodies == []
-    assert "is corrupted, no handler sees it" in caplog.text
+    assert "is corrupted, no handler is called" in caplog.text
 
 
 async def test_a_corrupted_message_of_an_ordered_group_is_a_dead_letter_and_holds_nobody_up(

@@ -117,7 +117,7 @@ async def test_a_handler_that_asks_for_later_suspends_its_lite_topic(
         await seen.starts(1)
         await send(lite_producer, "bob", b"b1")
         await seen.ends(1)
-        while consumer.messages_in_hand:
+        while consumer.messages_in_flight:
             await lite_broker.clock.advance(seconds=0)
         assert seen.bodies == [b"a1", b"b1"]
         await lite_broker.clock.advance(seconds=70)

@@ -3,9 +3,9 @@ from aiorocketmq._core.outcomes import (
     Acknowledge,
     DeadLetter,
     ForwardToDeadLetters,
-    GiveBack,
+    Release,
     RetryLater,
-    RunAgain,
+    RetryLocally,
     outcome_of,
     outcome_of_corrupted,
 )
@@ -21,12 +21,12 @@ def test_returning_is_success(ordered: bool) -> None:
 
 @pytest.mark.parametrize(("attempt", "delay"), [(1, 1.0), (2, 5.0), (3, 10.0), (9, 10.0)])
 def test_a_normal_group_gives_a_failed_message_back_by_its_ladder(attempt: int, delay: float) -> None:
-    assert outcome_of(ValueError(), ordered=False, attempt=attempt, backoff=LADDER) == GiveBack(delay)
+    assert outcome_of(ValueError(), ordered=False, attempt=attempt, backoff=LADDER) == Release(delay)
 
 
 def test_a_handler_may_choose_the_wait() -> None:
-    assert outcome_of(RetryLater(30), ordered=False, attempt=1, backoff=LADDER) == GiveBack(30.0)
-    assert outcome_of(RetryLater(30), ordered=True, attempt=1, backoff=LADDER) == RunAgain(30.0)
+    assert outcome_of(RetryLater(30), ordered=False, attempt=1, backoff=LADDER) == Release(30.0)
+    assert outcome_of(RetryLater(30), ordered=True, attempt=1, backoff=LADDER) == RetryLocally(30.0)
 
 
 @pytest.mark.parametrize("ordered", [False, True])
@@ -36,7 +36,7 @@ def test_a_handler_may_give_up_at_once(ordered: bool) -> None:
 
 
 def test_an_ordered_group_runs_a_failed_message_again_in_place() -> None:
-    assert outcome_of(ValueError(), ordered=True, attempt=2, backoff=LADDER) == RunAgain(5.0)
+    assert outcome_of(ValueError(), ordered=True, attempt=2, backoff=LADDER) == RetryLocally(5.0)
 
 
 @pytest.mark.parametrize("failure", [ValueError("no"), RetryLater(5)])
@@ -47,7 +47,7 @@ def test_an_ordered_group_forwards_after_the_last_attempt(failure: Exception) ->
 
 
 def test_a_corrupted_message_is_given_back_or_in_an_ordered_group_forwarded() -> None:
-    assert outcome_of_corrupted("digest", ordered=False, attempt=2, backoff=LADDER) == GiveBack(5.0)
+    assert outcome_of_corrupted("digest", ordered=False, attempt=2, backoff=LADDER) == Release(5.0)
     assert outcome_of_corrupted("digest", ordered=True, attempt=2, backoff=LADDER) == ForwardToDeadLetters(
         "digest"
     )

@@ -4,7 +4,7 @@ from hypothesis import given, strategies as st
 
 def test_a_lease_is_renewed_before_two_thirds_have_passed() -> None:
     renewals = Renewals[str](30.0)
-    renewals.hold("m", ends_at=130.0)
+    renewals.add("m", ends_at=130.0)
 
     due_at = renewals.next_deadline()
     assert due_at is not None
@@ -15,7 +15,7 @@ def test_a_lease_is_renewed_before_two_thirds_have_passed() -> None:
 
 def test_a_renewed_lease_is_renewed_again() -> None:
     renewals = Renewals[str](30.0)
-    renewals.hold("m", ends_at=30.0)
+    renewals.add("m", ends_at=30.0)
     renewals.due(15.0)
 
     renewals.renewed("m", ends_at=45.5)
@@ -25,7 +25,7 @@ def test_a_renewed_lease_is_renewed_again() -> None:
 
 def test_a_lease_is_not_renewed_twice_at_once() -> None:
     renewals = Renewals[str](30.0)
-    renewals.hold("m", ends_at=30.0)
+    renewals.add("m", ends_at=30.0)
 
     assert renewals.due(15.0) == ["m"]
     assert renewals.due(29.0) == []
@@ -33,8 +33,8 @@ def test_a_lease_is_not_renewed_twice_at_once() -> None:
 
 def test_nothing_is_renewed_once_settling_began() -> None:
     renewals = Renewals[str](30.0)
-    renewals.hold("m", ends_at=30.0)
-    renewals.release("m")
+    renewals.add("m", ends_at=30.0)
+    renewals.discard("m")
 
     assert renewals.due(20.0) == []
     assert renewals.next_deadline() is None
@@ -42,9 +42,9 @@ def test_nothing_is_renewed_once_settling_began() -> None:
 
 def test_a_renewal_that_returns_after_settling_began_plans_nothing() -> None:
     renewals = Renewals[str](30.0)
-    renewals.hold("m", ends_at=30.0)
+    renewals.add("m", ends_at=30.0)
     renewals.due(15.0)
-    renewals.release("m")
+    renewals.discard("m")
 
     renewals.renewed("m", ends_at=45.1)
     assert len(renewals) == 0
@@ -52,7 +52,7 @@ def test_a_renewal_that_returns_after_settling_began_plans_nothing() -> None:
 
 def test_a_failed_renewal_is_tried_again_while_the_lease_lasts() -> None:
     renewals = Renewals[str](30.0)
-    renewals.hold("m", ends_at=30.0)
+    renewals.add("m", ends_at=30.0)
     tries = 0
     now = 15.0
     while renewals.due(now):
@@ -68,7 +68,7 @@ def test_a_failed_renewal_is_tried_again_while_the_lease_lasts() -> None:
 
 def test_a_retry_that_succeeds_plans_on() -> None:
     renewals = Renewals[str](30.0)
-    renewals.hold("m", ends_at=30.0)
+    renewals.add("m", ends_at=30.0)
     renewals.due(15.0)
     renewals.failed("m", now=15.0)
 
@@ -79,28 +79,28 @@ def test_a_retry_that_succeeds_plans_on() -> None:
 
 def test_a_lost_lease_is_forgotten() -> None:
     renewals = Renewals[str](30.0)
-    renewals.hold("m", ends_at=30.0)
+    renewals.add("m", ends_at=30.0)
     renewals.due(15.0)
-    renewals.release("m")
+    renewals.discard("m")
 
     assert len(renewals) == 0
 
 
 def test_a_lease_that_began_earlier_than_others_is_due_before_them() -> None:
     renewals = Renewals[str](30.0)
-    renewals.hold("late", ends_at=130.0)
-    renewals.hold("early", ends_at=120.0)
+    renewals.add("late", ends_at=130.0)
+    renewals.add("early", ends_at=120.0)
     assert renewals.next_deadline() == 105.0
     assert renewals.due(105.0) == ["early"]
 
 
 def test_what_was_released_after_a_failure_is_not_due() -> None:
     renewals = Renewals[str](30.0)
-    renewals.hold("m", ends_at=30.0)
+    renewals.add("m", ends_at=30.0)
     renewals.due(15.0)
     renewals.failed("m", now=15.0)
-    renewals.release("m")
-    renewals.hold("m", ends_at=40.0)
+    renewals.discard("m")
+    renewals.add("m", ends_at=40.0)
     assert renewals.next_deadline() == 25.0
     assert renewals.due(18.0) == []
 
@@ -137,7 +137,7 @@ def test_no_renewal_is_planned_later_than_promised(data: st.DataObject) -> None:
             case "hold":
                 ends[key] = now + LEASE - data.draw(st.floats(0, LEASE / 3))
                 promised[key] = ends[key] - LEASE / 3
-                renewals.hold(key, ends_at=ends[key])
+                renewals.add(key, ends_at=ends[key])
             case "pass":
                 pass_to(now + data.draw(st.floats(0, LEASE)))
             case "renewed" if in_flight:
@@ -155,7 +155,7 @@ def test_no_renewal_is_planned_later_than_promised(data: st.DataObject) -> None:
                     promised[other] = now + LEASE / 10
             case "release" if ends:
                 other = data.draw(st.sampled_from(sorted(ends)))
-                renewals.release(other)
+                renewals.discard(other)
                 promised.pop(other, None)
                 in_flight.pop(other, None)
             case _:

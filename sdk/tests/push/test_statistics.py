@@ -23,12 +23,12 @@ async def test_every_message_is_counted_once_by_how_it_ended(
         await history.shows(Acked)
         await history.shows(DeadLettered)
         await history.shows(LeaseChanged)
-        while consumer.messages_in_hand > 1:
+        while consumer.messages_in_flight > 1:
             await broker.clock.advance(seconds=0)
         now = consumer.statistics
         assert (now.received, now.handled, now.failed) == (4, 1, 2)
-        assert (now.acknowledged, now.given_back, now.dead_lettered, now.lost) == (1, 1, 1, 0)
-        assert (now.in_hand, now.running, now.waiting, now.body_bytes) == (1, 1, 0, 4)
+        assert (now.acknowledged, now.released, now.dead_lettered, now.lost) == (1, 1, 1, 0)
+        assert (now.in_flight, now.running, now.waiting, now.body_bytes) == (1, 1, 0, 4)
         gate.set()
         await history.shows(Acked, 2)
 
@@ -43,7 +43,7 @@ async def test_messages_that_wait_for_a_handler_are_told_apart_from_running_ones
         broker.endpoint, group="billing", subscriptions=["orders"], handler=seen, concurrency=1
     ) as consumer:
         await seen.starts(1)
-        while consumer.messages_in_hand < 3:
+        while consumer.messages_in_flight < 3:
             await broker.clock.advance(seconds=0)
         assert (consumer.statistics.running, consumer.statistics.waiting) == (1, 2)
         gate.set()

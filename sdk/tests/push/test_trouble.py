@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 from aiorocketmq._core.endpoint import Endpoint
-from aiorocketmq._push.held import Held
+from aiorocketmq._push.delivery import Delivery
 from aiorocketmq._transport.grpcio import GrpcioTransport
 from aiorocketmq._transport.interface import Metadata
 from aiorocketmq.config import Timeouts
@@ -186,7 +186,7 @@ async def test_what_cannot_be_settled_does_not_hold_up_the_stop(
         ):
             await seen.ends(1)
 
-    assert "could not be settled, it comes again when its lease ends" in caplog.text
+    assert "could not be settled, it is redelivered when its lease expires" in caplog.text
 
 
 async def test_a_handler_that_clings_on_after_its_grace_settles_nothing_twice(
@@ -209,7 +209,7 @@ async def test_a_handler_that_clings_on_after_its_grace_settles_nothing_twice(
 
     assert len(history.of(LeaseChanged)) == 1
     assert history.of(Acked) == []
-    assert "will be delivered again" not in caplog.text, "no ack was tried"
+    assert "will be redelivered" not in caplog.text, "no ack was tried"
 
 
 async def test_a_message_that_fails_during_the_stop_of_an_ordered_group_is_given_back(
@@ -258,17 +258,17 @@ async def test_a_message_whose_lease_ended_while_it_waited_is_not_handled(
         await seen.starts(1)
         await history.shows(Delivered, 2)
         assert consumer._running is not None
-        for held in consumer._running.held:
-            assert isinstance(held, Held)
+        for held in consumer._running.in_flight:
+            assert isinstance(held, Delivery)
             held.lease.ends_at = 0.0
         gate.set()
         await seen.ends(1)
         async with asyncio.timeout(10):
-            while consumer.messages_in_hand:  # noqa: ASYNC110  # only a log line tells
+            while consumer.messages_in_flight:  # noqa: ASYNC110  # only a log line tells
                 await asyncio.sleep(0)
 
     assert seen.bodies == [b"0"]
-    assert "waited longer than its lease lasted" in caplog.text
+    assert "waited until its lease expired" in caplog.text
 
 
 async def test_a_changed_handler_takes_over(broker: FakeBroker, producer: Producer, seen: Any) -> None:
@@ -339,7 +339,7 @@ async def test_acks_wait_as_for_a_throttling_server_if_one_is_throttled(
         asked.append(throttled)
         return 0.0
 
-    monkeypatch.setattr("aiorocketmq._push.settlement.failure_pause", pause)
+    monkeypatch.setattr("aiorocketmq._push.settler.failure_pause", pause)
     gate = seen.hold(b"1", b"2", b"3")
     transport = Refusing(*codes)
     await broker.update_topic("orders", queues=1)

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from aiorocketmq.recording import Recorder
 
-from sdk.tests.recording.told import Instants
+from sdk.tests.recording.events_as_rows import Instants
 
 
 @pytest.fixture

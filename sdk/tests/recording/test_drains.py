@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 from aiorocketmq._recording.drains import Drained, Drains, Poll
-from aiorocketmq._recording.facts import note_of
+from aiorocketmq._recording.records import note_of
 from aiorocketmq.hooks import (
     AckEvent,
     ChangeEvent,
@@ -134,7 +134,7 @@ def test_every_queue_of_every_broker_has_to_say_no(story: Story) -> None:
     assert story.told == []
     story.poll(225.0, 260.0, queue=WHOLE_B, readable=everywhere)
     # Of what was sent after the oldest of the polls that show it, nothing is said.
-    assert [found.asked.now for found in story.told] == [225.0]
+    assert [found.poll.now for found in story.told] == [225.0]
 
 
 def test_single_queues_are_asked_one_by_one(story: Story) -> None:

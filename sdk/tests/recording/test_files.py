@@ -12,9 +12,17 @@ from typing import Any
 import pytest
 from aiorocketmq.errors import UsageError
 from aiorocketmq.hooks import ClientEvent, HandleEvent, Phase
-from aiorocketmq.recording import FACTS_PER_BLOCK, Recorder
+from aiorocketmq.recording import RECORDS_PER_BLOCK, Recorder
 
-from sdk.tests.recording.told import CONSUMER, PRODUCER, asked, delivered, received, rows_of, sheet_of
+from sdk.tests.recording.events_as_rows import (
+    CONSUMER,
+    PRODUCER,
+    asked,
+    delivered,
+    received,
+    rows_of,
+    sheet_of,
+)
 
 parquet = pytest.importorskip("pyarrow.parquet")
 
@@ -94,14 +102,14 @@ def test_a_program_with_little_to_tell_has_its_files_completed_in_time(tmp_path:
 
 
 def test_a_new_file_is_begun_after_so_many_rows(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("aiorocketmq._recording.files.ROWS_PER_GROUP", FACTS_PER_BLOCK)
-    recorder = Recorder(tmp_path, rows_per_file=FACTS_PER_BLOCK)
-    for number in range(3 * FACTS_PER_BLOCK):
+    monkeypatch.setattr("aiorocketmq._recording.files.ROWS_PER_GROUP", RECORDS_PER_BLOCK)
+    recorder = Recorder(tmp_path, rows_per_file=RECORDS_PER_BLOCK)
+    for number in range(3 * RECORDS_PER_BLOCK):
         recorder.observe(asked(number))
     rows = rows_of(recorder)
     files = sorted(recorder.folder.glob("*.parquet"))
     assert [row["seq"] for row in rows] == list(range(len(rows)))
-    assert [parquet.read_metadata(file).num_rows for file in files][:3] == [FACTS_PER_BLOCK] * 3
+    assert [parquet.read_metadata(file).num_rows for file in files][:3] == [RECORDS_PER_BLOCK] * 3
 
 
 def test_bodies_that_wait_for_the_disk_are_bounded_by_their_size(
@@ -173,11 +181,11 @@ import os, sys
 from aiorocketmq._recording import files
 from aiorocketmq.hooks import ClientEvent, ClientIdentity, Phase, Role, SendEvent
 from aiorocketmq.message import Message
-from aiorocketmq.recording import FACTS_PER_BLOCK, Recorder
-files.ROWS_PER_GROUP = FACTS_PER_BLOCK
-recorder = Recorder(sys.argv[1], rows_per_file=2 * FACTS_PER_BLOCK, own_process=False)
+from aiorocketmq.recording import RECORDS_PER_BLOCK, Recorder
+files.ROWS_PER_GROUP = RECORDS_PER_BLOCK
+recorder = Recorder(sys.argv[1], rows_per_file=2 * RECORDS_PER_BLOCK, own_process=False)
 client = ClientIdentity("p@1", Role.PRODUCER)
-for number in range(5 * FACTS_PER_BLOCK):
+for number in range(5 * RECORDS_PER_BLOCK):
     recorder.observe(
         SendEvent(
             client=client,
@@ -193,7 +201,7 @@ recorder._series.writer._thread.submit(lambda: os.kill(os.getpid(), 9)).result()
     assert died.returncode == -signal.SIGKILL
     whole, cut = sorted(tmp_path.glob("*.parquet")), list(tmp_path.glob("*.parquet.open"))
     rows = [row for file in whole for row in parquet.read_table(file).to_pylist()]
-    assert [row["seq"] for row in rows] == list(range(4 * FACTS_PER_BLOCK))
+    assert [row["seq"] for row in rows] == list(range(4 * RECORDS_PER_BLOCK))
     assert (len(whole), len(cut)) == (2, 1)
     assert rows[-1]["kind"] != "recorder.end"
 

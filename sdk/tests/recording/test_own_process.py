@@ -14,12 +14,20 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from aiorocketmq._recording.facts import exact, packed, plain
+from aiorocketmq._recording.records import exact, packed, plain
 from aiorocketmq._recording.writer import BUSY, BUSY_SECONDS, Pace
 from aiorocketmq.hooks import ClientEvent, HandleEvent, Phase
-from aiorocketmq.recording import BLOCKS_AT_ONCE, FACTS_PER_BLOCK, Recorder
+from aiorocketmq.recording import BLOCKS_AT_ONCE, RECORDS_PER_BLOCK, Recorder
 
-from sdk.tests.recording.told import CONSUMER, PRODUCER, Instants, asked, delivered, received, rows_of
+from sdk.tests.recording.events_as_rows import (
+    CONSUMER,
+    PRODUCER,
+    Instants,
+    asked,
+    delivered,
+    received,
+    rows_of,
+)
 
 parquet = pytest.importorskip("pyarrow.parquet")
 pytestmark = pytest.mark.skipif(os.name != "posix", reason="recordings stay in their process on this system")
@@ -98,7 +106,7 @@ def test_what_was_told_is_written_when_the_program_is_killed(tmp_path: Path) -> 
 import os, sys, time
 from aiorocketmq._recording import writer
 from aiorocketmq.hooks import ClientEvent, ClientIdentity, Phase, Role, SettingsEvent
-from aiorocketmq.recording import FACTS_PER_BLOCK, Recorder
+from aiorocketmq.recording import RECORDS_PER_BLOCK, Recorder
 writer.BUSY = 2
 recorder = Recorder(sys.argv[1])
 client = ClientIdentity("p@1", Role.PRODUCER)
@@ -145,7 +153,7 @@ def test_a_fact_that_cannot_become_a_row_ends_the_recording_and_the_process(tmp_
     recorder = moved(begun(tmp_path / "runs"))
     child = child_of(recorder)
     recorder.observe(HandleEvent(client=PRODUCER, phase=Phase.OK, message=None))  # type: ignore[arg-type]
-    for number in range(FACTS_PER_BLOCK):
+    for number in range(RECORDS_PER_BLOCK):
         recorder.observe(asked(number))
     with pytest.raises(AttributeError):
         recorder.close()
@@ -207,7 +215,7 @@ def test_what_waits_for_a_process_that_stands_still_is_bounded_and_the_gap_is_to
     os.kill(child.pid, signal.SIGSTOP)
     for number in range(30_000):
         recorder.observe(asked(number))
-    assert len(series._facts) <= 2_000 + FACTS_PER_BLOCK
+    assert len(series._records) <= 2_000 + RECORDS_PER_BLOCK
     assert len(series._packed) <= 2 * BLOCKS_AT_ONCE
     os.kill(child.pid, signal.SIGCONT)
     seqs = [row["seq"] for row in rows_of(recorder)]
@@ -234,7 +242,7 @@ def test_words_of_types_of_somebodys_own_go_over_as_what_they_say() -> None:
     made = exact((Topic.ORDERS, [Count(3), True, None, 1.5], {Topic.ORDERS: b"x"}))
     assert made == ("orders", [3, True, None, 1.5], {"orders": b"x"})
     assert [type(each) for each in (made[0], made[1][0], made[1][1], *made[2])] == [str, int, bool, str]
-    from aiorocketmq._recording import facts
+    from aiorocketmq._recording import records
     from aiorocketmq.hooks import SendEvent
     from aiorocketmq.message import Message
 
@@ -245,4 +253,4 @@ def test_words_of_types_of_somebodys_own_go_over_as_what_they_say() -> None:
         message=Message(Topic.ORDERS, b"1"),
         message_id="M1",
     )
-    assert b"orders" in packed(plain([(facts.RAW_EVENT, 1, 1, None, event)]))
+    assert b"orders" in packed(plain([(records.RAW_EVENT, 1, 1, None, event)]))

@@ -30,7 +30,7 @@ from aiorocketmq.message import Message, MessageQueue, SendReceipt
 from aiorocketmq.recording import Recorder
 from aiorocketmq.transaction import Resolution
 
-from sdk.tests.recording.told import (
+from sdk.tests.recording.events_as_rows import (
     CONSUMER,
     PRODUCER,
     QUEUE,

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from aiorocketmq._session import emitting
+from aiorocketmq._session import events
 from aiorocketmq.config import Compression
 from aiorocketmq.errors import LeaseLostError, PermissionDeniedError
 from aiorocketmq.hooks import AckEvent, DeliverEvent, Event, HandleEvent, Hook, SendEvent
@@ -21,7 +21,7 @@ from aiorocketmq.simple_consumer import SimpleConsumer
 from aiorocketmq.transaction import Resolution
 from aiorocketmq_fake import FakeBroker
 
-from sdk.tests.recording.told import rows_of
+from sdk.tests.recording.events_as_rows import rows_of
 
 pytest.importorskip("pyarrow.parquet")
 
@@ -148,7 +148,7 @@ async def test_a_message_that_is_settled_long_after_its_delivery_is_told_anew(
         broker.endpoint, group="simple", subscriptions=["plain"], hooks=[recorder]
     ) as simple:
         (message,) = await simple.receive(max_messages=1, invisible=30, wait=5)
-        monkeypatch.setattr(emitting, "_latest", emitting._latest + 2 * emitting.KNOWN)
+        monkeypatch.setattr(events, "_latest", events._latest + 2 * events.KNOWN)
         await message.extend(60)
         await message.ack()
     rows = rows_of(recorder)

@@ -294,7 +294,7 @@ async def test_a_name_server_without_brokers_is_told(serve: Serve) -> None:
 
 async def test_an_answer_that_cannot_be_read_is_told(serve: Serve) -> None:
     namesrv = await serve(lambda frame: answer(frame, body=[1]))
-    with pytest.raises(RocketMQError, match="a list of brokers that cannot be read"):
+    with pytest.raises(RocketMQError, match="a list of brokers that cannot be decoded"):
         async with Admin(f"namesrv://{namesrv.address}"):
             raise AssertionError("entered")
 

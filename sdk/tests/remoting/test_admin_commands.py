@@ -60,7 +60,7 @@ async def test_a_topic_is_created_with_type_and_queues(server: Server) -> None:
     result = await invoke(
         topic, "create", "orders", "--type", "fifo", "--queues", "3", "--namesrv", str(server.address)
     )
-    assert (result.exit_code, result.output) == (0, "topic orders is there: FIFO, 3 queues on every broker\n")
+    assert (result.exit_code, result.output) == (0, "topic orders exists: FIFO, 3 queues on every broker\n")
     (request,) = [frame for frame in server.seen if frame.code == 17]
     assert (request.fields["attributes"], request.fields["readQueueNums"]) == ("+message.type=FIFO", "3")
 
@@ -69,7 +69,7 @@ async def test_a_group_is_created_on_a_broker_directly(server: Server) -> None:
     result = await invoke(
         group, "create", "billing", "--ordered", "--max-attempts", "3", "--broker", str(server.address)
     )
-    assert (result.exit_code, result.output) == (0, "group billing is there: ordered, 3 attempts\n")
+    assert (result.exit_code, result.output) == (0, "group billing exists: ordered, 3 attempts\n")
     assert [frame.code for frame in server.seen] == [200]
 
 
@@ -191,10 +191,12 @@ async def test_names_of_servers_are_escaped(serve: Serve) -> None:
 
 async def test_topics_and_groups_are_deleted(server: Server) -> None:
     address = str(server.address)
-    assert (await invoke(topic, "delete", "orders", "--namesrv", address)).output == "topic orders is gone\n"
+    assert (
+        await invoke(topic, "delete", "orders", "--namesrv", address)
+    ).output == "topic orders is deleted\n"
     assert (
         await invoke(group, "delete", "billing", "--namesrv", address)
-    ).output == "group billing is gone\n"
+    ).output == "group billing is deleted\n"
     assert [frame.code for frame in server.seen if frame.code != 106] == [215, 216, 207]
 
 

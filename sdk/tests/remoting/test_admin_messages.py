@@ -161,7 +161,7 @@ async def test_damaged_messages_are_one_error(serve: Serve, code: int) -> None:
     server = await serve(store.broker)
     message_id = f"7F000001{server.address.port:08X}{0:016X}"
     async with Admin(f"broker://{server.address}") as admin:
-        with pytest.raises(MalformedAnswerError, match="messages that cannot be read"):
+        with pytest.raises(MalformedAnswerError, match="messages that cannot be decoded"):
             await (admin.messages("orders") if code == 11 else admin.message("orders", message_id))
 
 

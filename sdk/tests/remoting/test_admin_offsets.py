@@ -63,7 +63,7 @@ async def test_members_that_do_not_answer_delay_progress_by_the_timeout_at_most(
 async def test_damaged_progress_is_one_error(serve: Serve, body: bytes) -> None:
     server = await serve(Broker(answers={208: lambda frame: reply(frame, body=body)}))
     async with Admin(f"broker://{server.address}") as admin:
-        with pytest.raises(MalformedAnswerError, match="a group's progress that cannot be read"):
+        with pytest.raises(MalformedAnswerError, match="a group's progress that cannot be decoded"):
             await admin.progress("billing")
 
 
@@ -176,7 +176,7 @@ async def test_a_refused_reset_reaches_the_caller(serve: Serve) -> None:
 async def test_a_damaged_answer_to_a_reset_is_one_error(serve: Serve, body: bytes) -> None:
     server = await serve(Broker(answers={222: lambda frame: reply(frame, body=body)}))
     async with Admin(f"broker://{server.address}") as admin:
-        with pytest.raises(MalformedAnswerError, match="offsets that were reset that cannot be read"):
+        with pytest.raises(MalformedAnswerError, match="offsets that were reset that cannot be decoded"):
             await admin.reset_offset("billing", "orders", to="end")
 
 

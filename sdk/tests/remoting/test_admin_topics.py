@@ -85,7 +85,7 @@ async def test_a_route_that_does_not_follow_is_told(serve: Serve) -> None:
     broker.address = str(server.address)
     async with Admin(f"namesrv://{server.address}", timeout=0.1) as admin:
         with pytest.raises(
-            UnreachableError, match="'orders' was altered, but no route to it shows that"
+            UnreachableError, match="'orders' was altered, but no route shows the change"
         ) as caught:
             await admin.alter_topic("orders", queues=3)
     assert caught.value.may_have_taken_effect
@@ -134,7 +134,7 @@ async def test_a_name_server_in_the_place_of_a_broker_serves_no_topics(serve: Se
 async def test_a_damaged_answer_about_a_topic_is_one_error(serve: Serve, code: int, body: Any) -> None:
     server = await serve(Broker(answers={code: lambda frame: reply(frame, body=body)}))
     async with Admin(f"broker://{server.address}") as admin:
-        with pytest.raises(MalformedAnswerError, match="cannot be read"):
+        with pytest.raises(MalformedAnswerError, match="cannot be decoded"):
             await admin.describe_topic("orders")
 
 
@@ -192,7 +192,7 @@ async def test_an_old_server_knows_less_of_a_group(serve: Serve) -> None:
 async def test_damaged_settings_of_a_group_are_one_error(serve: Serve, group: Any) -> None:
     server = await serve(Broker(group=group))
     async with Admin(f"broker://{server.address}") as admin:
-        with pytest.raises(MalformedAnswerError, match="cannot be read"):
+        with pytest.raises(MalformedAnswerError, match="cannot be decoded"):
             await admin.describe_group("billing")
 
 
@@ -271,3 +271,14 @@ async def test_a_damaged_list_of_clients_is_one_error(serve: Serve, body: Any) -
     async with Admin(f"broker://{server.address}") as admin:
         with pytest.raises(MalformedAnswerError, match="a list of consumers"):
             await admin.clients("billing")
+
+
+async def test_topic_type_may_be_its_name(serve: Serve) -> None:
+    broker = Broker()
+    server = await serve(broker)
+    broker.address = str(server.address)
+    async with Admin(f"broker://{server.address}") as admin:
+        await admin.create_topic("orders", type="FIFO")
+        with pytest.raises(ValueError, match=r"type must be one of NORMAL, FIFO, .*, got 'fifo'"):
+            await admin.create_topic("orders", type="fifo")
+    assert [frame.fields["attributes"] for frame in broker.changes] == ["+message.type=FIFO"]

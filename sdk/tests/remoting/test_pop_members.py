@@ -16,7 +16,7 @@ from aiorocketmq.message import ReceivedMessage
 from sdk.tests.remoting.script import QUEUE, Script, Server, Start, answer, consumer, requests, seen
 
 GRPC = "host@17@0@dlz9d5zyz"
-REFUSAL = rf"group 'g' has members that are handed messages over gRPC \({GRPC}\).*allow_pop_members=True"
+REFUSAL = rf"group 'g' has members that receive messages over gRPC \({GRPC}\).*allow_pop_members=True"
 
 
 async def handle(message: ReceivedMessage) -> None:

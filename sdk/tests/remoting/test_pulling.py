@@ -133,7 +133,7 @@ async def test_an_offset_that_the_broker_moves_is_an_event_and_logged(
         assert await reader.position(QUEUE) == 7
     (told,) = (event for event in events if isinstance(event, SeekEvent))
     assert (told.queue, told.offset, told.instead_of) == (QUEUE, 7, 3)
-    assert "has no offset 3 (OFFSET_TOO_SMALL), reading goes on at 7" in caplog.text
+    assert "has no offset 3 (OFFSET_TOO_SMALL), reading continues at 7" in caplog.text
 
 
 @pytest.mark.parametrize(

@@ -182,7 +182,7 @@ async def test_what_is_handled_is_committed_when_the_consumer_ends(start: Start)
     handler = Handler()
     async with consuming(broker, handler) as consumer:
         await handler.until(4)
-        await until(lambda: not consumer.messages_in_hand)
+        await until(lambda: not consumer.messages_in_flight)
         statistics = consumer.statistics
     assert sorted(handler.calls) == [(b"a", 1), (b"b", 1), (b"c", 1), (b"d", 1)]
     assert (broker.committed(), broker.committed(queue=1)) == (3, 1)
@@ -220,8 +220,8 @@ async def test_a_failed_message_is_sent_back_for_the_brokers_own_delay(start: St
     handler = Handler(lambda message: fails(message) if message.body == b"bad" else None)
     async with consuming(broker, handler) as consumer:
         (frame,) = await seen(broker.server, RequestCode.CONSUMER_SEND_MSG_BACK)
-        await until(lambda: not consumer.messages_in_hand)
-        assert consumer.statistics.given_back == 1
+        await until(lambda: not consumer.messages_in_flight)
+        assert consumer.statistics.released == 1
     assert frame.fields == {
         "offset": "1001",
         "group": "g",
@@ -249,10 +249,10 @@ async def test_a_handler_chooses_the_delay_or_the_dead_letters(
 
     async with consuming(broker, Handler(end)) as consumer:
         (frame,) = await seen(broker.server, RequestCode.CONSUMER_SEND_MSG_BACK)
-        await until(lambda: not consumer.messages_in_hand)
+        await until(lambda: not consumer.messages_in_flight)
         statistics = consumer.statistics
     assert frame.fields["delayLevel"] == level
-    assert (statistics.dead_lettered, statistics.given_back) == ((1, 0) if level == "-1" else (0, 1))
+    assert (statistics.dead_lettered, statistics.released) == ((1, 0) if level == "-1" else (0, 1))
 
 
 async def test_a_message_that_cannot_be_sent_back_is_tried_again_and_holds_up_the_commit(
@@ -268,10 +268,10 @@ async def test_a_message_that_cannot_be_sent_back_is_tried_again_and_holds_up_th
     handler = Handler(lambda message: fails(message) if message.body == b"bad" else None)
     async with consuming(broker, handler) as consumer:
         await seen(broker.server, RequestCode.CONSUMER_SEND_MSG_BACK, 3)
-        assert consumer.messages_in_hand == 1
+        assert consumer.messages_in_flight == 1
         assert "sending messages back" in consumer.health().degraded
         refuses.clear()
-        await until(lambda: not consumer.messages_in_hand)
+        await until(lambda: not consumer.messages_in_flight)
         assert not consumer.health().degraded
     assert broker.committed() == 2
 
@@ -315,7 +315,7 @@ async def test_messages_have_no_lease_to_settle(start: Start) -> None:
     handler = Handler(end)
     async with consuming(broker, handler) as consumer:
         await handler.until(1)
-        await until(lambda: not consumer.messages_in_hand)
+        await until(lambda: not consumer.messages_in_flight)
     assert len(errors) == 1
 
 
@@ -329,7 +329,7 @@ async def test_in_order_a_failed_message_runs_again_before_those_behind_it(
     handler = Handler(lambda message: fails(message) if message.body == b"bad" else None)
     async with consuming(broker, handler, ordered=True) as consumer:
         (frame,) = await seen(broker.server, RequestCode.CONSUMER_SEND_MSG_BACK)
-        await until(lambda: not consumer.messages_in_hand and consumer.statistics.handled == 4)
+        await until(lambda: not consumer.messages_in_flight and consumer.statistics.handled == 4)
     of_first = [call for call in handler.calls if call[0] not in (b"x", b"y")]
     assert of_first == [(b"a", 1), (b"bad", 1), (b"bad", 2), (b"bad", 3), (b"c", 1)]
     assert [body for body, _ in handler.calls if body in (b"x", b"y")] == [b"x", b"y"]
@@ -373,7 +373,7 @@ async def test_a_queue_is_given_up_once_its_handlers_have_ended_and_was_committe
         done.set()
         await until(lambda: {queue.id for queue in consumer.assigned_queues} == {0})
         assert broker.committed(queue=1) == 1
-        await until(lambda: not consumer.messages_in_hand)
+        await until(lambda: not consumer.messages_in_flight)
     # Those behind it are left to the new owner.
     assert handler.calls == [(b"a", 1)]
     assert consumer._running is None
@@ -407,9 +407,9 @@ async def test_reading_waits_while_too_much_is_in_hand(start: Start, limits: Cac
     done = asyncio.Event()
     handler = Handler(lambda message: done.wait())
     async with consuming(broker, handler, cache=limits) as consumer:
-        await until(lambda: consumer.messages_in_hand == 64)
+        await until(lambda: consumer.messages_in_flight == 64)
         await seen(broker.server, RequestCode.PULL_MESSAGE, 3)
-        assert consumer.messages_in_hand == 64
+        assert consumer.messages_in_flight == 64
         done.set()
         await handler.until(200)
 
@@ -428,12 +428,12 @@ async def test_a_queue_is_not_read_far_ahead_of_its_oldest_message(
         assert consumer.statistics.received == 64
         consumer.pause("T")
         done.set()
-        await until(lambda: not consumer.messages_in_hand)
+        await until(lambda: not consumer.messages_in_flight)
         await heard(broker, consumer)
         assert consumer.statistics.received == 64
         consumer.resume("T")
         await handler.until(201)
-        await until(lambda: not consumer.messages_in_hand)
+        await until(lambda: not consumer.messages_in_flight)
     assert broker.committed() == 201
 
 
@@ -511,7 +511,7 @@ async def test_what_waits_while_its_queue_is_reset_is_handled_once(start: Start)
         await heard(broker, consumer)
         await until(lambda: broker.committed() == 1)
         done.set()
-        await until(lambda: not consumer.messages_in_hand)
+        await until(lambda: not consumer.messages_in_flight)
     assert [body for body, _ in handler.calls] == [b"a", b"b", b"c"]
     assert broker.committed() == 3
 
@@ -552,7 +552,7 @@ async def test_a_broadcast_reads_everything_keeps_a_file_and_repeats_nothing(
     caplog.set_level(logging.WARNING)
     async with consuming(broker, handler, broadcast=Broadcast("me", tmp_path)) as consumer:
         await handler.until(3)
-        await until(lambda: not consumer.messages_in_hand)
+        await until(lambda: not consumer.messages_in_flight)
         assert {queue.topic for queue in consumer.assigned_queues} == {"T"}
     assert not requests(broker.server, RequestCode.CONSUMER_SEND_MSG_BACK)
     assert not requests(broker.server, RequestCode.UPDATE_CONSUMER_OFFSET)

@@ -17,7 +17,7 @@ def test_an_error_tells_who_refused_what_and_what_to_do() -> None:
     assert type(error) is TopicNotFoundError
     assert str(error) == (
         "the server at h:1 refused (topic 'orders') with TOPIC_NOT_EXIST (17): No topic route info; "
-        "create the topic first, or mend its name"
+        "create the topic first, or correct its name"
     )
     assert (error.code, error.topic, error.endpoint) == (17, "orders", "h:1")
     assert error.server_text.endswith("http://…")

@@ -114,8 +114,8 @@ async def test_the_replica_is_read_until_the_master_is_back_which_gets_the_commi
         await reader.commit(first)
         await reader.commit(second)
         assert pair.at_master.offsets == {}
-        assert "the master of broker broker-a is away" in caplog.text
-        assert "offset 1 is committed when the master is back" in caplog.text
+        assert "the master of broker broker-a is unavailable" in caplog.text
+        assert "offset 1 is committed when the master is available again" in caplog.text
         assert reader.health().is_degraded
         # A replica is not let hold a pull for long, so that reading returns to the master soon.
         held = (await seen(pair.replica, PULL, 2))[-1]
@@ -146,7 +146,7 @@ async def test_a_commit_that_no_master_has_taken_by_the_end_is_said_to_be_lost(
             await reader.commit(batch)
         else:
             await reader.poll(0)
-    assert "offset 1 was never committed, messages may come again" in caplog.text
+    assert "offset 1 was never committed, messages may be redelivered" in caplog.text
     assert pair.at_replica.offsets == {}
 
 
@@ -217,7 +217,7 @@ async def test_a_replica_that_knows_no_offset_does_not_say_that_there_is_none(
         if known is not None:
             assert await reader.committed(QUEUE) == known
         else:
-            with pytest.raises(UnreachableError, match="no replica stands in for it"):
+            with pytest.raises(UnreachableError, match="no replica can be read"):
                 await reader.committed(QUEUE)
 
 
@@ -282,7 +282,7 @@ async def test_a_producer_says_that_masters_are_away_and_sends_when_one_is_back(
     pair.at_master.answers[RequestCode.SEND_MESSAGE_V2] = lambda frame: sent._replace(opaque=frame.opaque)
     async with Producer(f"namesrv://{pair.names.address}", retry=Retry(budget=0.3)) as producer:
         with pytest.raises(
-            UnreachableError, match="masters of topic 'T' are away, and replicas take no messages"
+            UnreachableError, match="masters of topic 'T' are unavailable, and replicas accept no messages"
         ):
             await producer.send(Message("T", b"x"))
         pair.knows_master = True

@@ -106,7 +106,7 @@ def refused(code: int) -> Reply:
 REFUSALS = [
     (ResponseCode.NO_PERMISSION, PermissionDeniedError, "check the credentials, their rights"),
     (ResponseCode.VERSION_NOT_SUPPORTED, NotSupportedError, "use a server that serves it|is no name server"),
-    (ResponseCode.TOPIC_NOT_EXIST, TopicNotFoundError, "create the topic first, or mend its name"),
+    (ResponseCode.TOPIC_NOT_EXIST, TopicNotFoundError, "create the topic first, or correct its name"),
     (ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST, GroupNotFoundError, "create the consumer group first"),
 ]
 STEPS = [
@@ -169,7 +169,7 @@ async def test_administration_that_is_refused_or_answered_with_garbage_is_one_cl
                 continue  # their answers have no content
             error = await error_of(ADMINISTRATION[call](admin))  # type: ignore[arg-type]
             assert isinstance(error, MalformedAnswerError)
-            assert re.search(r"cannot be read: .*; try again, and check what lies between", str(error))
+            assert re.search(r"cannot be decoded: .*; try again, and check what lies between", str(error))
 
 
 async def test_a_code_that_nobody_knows_is_told_with_the_servers_reason(start: Start) -> None:
@@ -191,7 +191,7 @@ async def test_a_route_to_what_cannot_be_an_address_is_one_clear_error(
 
     error = await error_of(USES[use](await start(Script({ROUTE: route}))))
     assert isinstance(error, MalformedAnswerError)
-    assert "sent a route that cannot be read" in str(error)
+    assert "sent a route that cannot be decoded" in str(error)
 
 
 @pytest.mark.parametrize("use", ["push", "pull"])
@@ -274,7 +274,7 @@ async def test_a_position_that_a_broker_moves_is_an_event_and_logged(
         await seen(server, PULL, 2)
         assert await reader.position(QUEUE) == int(fields["nextBeginOffset"])
     assert moves.seen == ([] if move is None else [move])
-    logged = f"has no offset 5 (WHY), reading goes on at {fields['nextBeginOffset']}"
+    logged = f"has no offset 5 (WHY), reading continues at {fields['nextBeginOffset']}"
     assert (logged in caplog.text) == (move is not None)
 
 
@@ -342,7 +342,7 @@ async def test_a_reset_that_cannot_be_read_moves_nothing_and_is_logged(
     async with consumer(server, topics=["T"], hooks=[moves]):
         (first, *_) = await seen(server, PULL)
         assert first.fields["queueOffset"] == "5"
-    assert "a reset of offsets cannot be read, and nothing is reset" in caplog.text
+    assert "a malformed reset of offsets is ignored" in caplog.text
     assert server.connections == 1
     assert not moves.seen
 

@@ -30,10 +30,10 @@ async def test_a_group_with_grpc_members_is_refused(place: Place, kind: str) -> 
     else:
         other = PushConsumer(place.endpoint, group=group, subscriptions=[topic], handler=handle)
     async with other:
-        with pytest.raises(UsageError, match=r"has members that are handed messages over gRPC"):
+        with pytest.raises(UsageError, match=r"has members that receive messages over gRPC"):
             async with PullConsumer(place.namesrv, group=group, topics=[topic]):
                 pass
-        with pytest.raises(UsageError, match=r"has members that are handed messages over gRPC"):
+        with pytest.raises(UsageError, match=r"has members that receive messages over gRPC"):
             async with PushConsumer(place.namesrv, group=group, subscriptions=[topic], handler=handle):
                 pass
         async with PullConsumer(place.namesrv, group=group, topics=[topic], allow_pop_members=True):
@@ -47,5 +47,5 @@ async def test_a_grpc_member_that_joins_later_ends_those_that_own_queues(place: 
         assert await reader.poll(2.0) is None
         assert reader.assigned
         async with SimpleConsumer(endpoint, group=group, subscriptions=[topic]):
-            with pytest.raises(UsageError, match=r"has members that are handed messages over gRPC"):
+            with pytest.raises(UsageError, match=r"has members that receive messages over gRPC"):
                 await reader.poll(25.0)

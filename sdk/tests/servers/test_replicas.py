@@ -86,13 +86,13 @@ async def test_what_the_replica_has_arrives_and_nothing_is_lost_or_repeated(
                 await reader.until(first, count=60)
                 await server.kill()
                 await reader.until(first, count=BEFORE)
-                assert "is away, its replicas are read" in caplog.text
-                assert "is committed when the master is back" in caplog.text
+                assert "is unavailable, its replicas are read" in caplog.text
+                assert "is committed when the master is available again" in caplog.text
                 await server.start()
                 await send(namesrv, second)
                 await reader.until(second, count=AFTER)
                 assert reader.counts == Counter(first | second)
-            assert "the master of broker broker-a is back" in caplog.text
+            assert "the master of broker broker-a is available again" in caplog.text
             # Everything was committed at the master by then: nobody of the group reads anything again.
             async with Admin(namesrv) as admin:
                 progress = await admin.progress(GROUP, TOPIC)

@@ -150,4 +150,4 @@ async def test_a_group_behind_retention_is_told_and_goes_on_at_the_first_message
     }
     for queue, offsets in seen.items():
         text = f"{queue} has no offset {committed[queue]} ("
-        assert any(text in message and f"goes on at {offsets[0]}" in message for message in caplog.messages)
+        assert any(text in message and f"continues at {offsets[0]}" in message for message in caplog.messages)

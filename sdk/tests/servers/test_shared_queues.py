@@ -417,7 +417,7 @@ async def test_what_cannot_be_is_one_clear_error(place: Place) -> None:
     with pytest.raises(UnreachableError, match="speaks HTTP/2"):
         async with PullConsumer(f"namesrv://{place.endpoint}", group=group, timeouts=timeouts):
             pass
-    with pytest.raises(UsageError, match="does not speak the remoting protocol"):
+    with pytest.raises(UsageError, match="does not use the remoting protocol"):
         SimpleConsumer(place.namesrv, group=group, subscriptions=["orders"])
     with pytest.raises(UsageError, match="gRPC proxies do not serve"):
         PullConsumer(place.endpoint, group=group, topics=["orders"])

@@ -51,10 +51,10 @@ async def stubbornly(call: Callable[[], Awaitable[Any]]) -> None:
 async def until_ready(producer: Producer) -> None:
     """Wait until the settings of `producer` are known again on every stream."""
     async with asyncio.timeout(30):
-        for link in producer._session.links.values():
-            while link.state is not StreamState.READY:
+        for stream in producer._session.streams.values():
+            while stream.state is not StreamState.READY:
                 try:
-                    await link.ready()
+                    await stream.ready()
                 except RocketMQError:
                     continue
 

@@ -29,7 +29,7 @@ async def test_a_route_that_moves_to_another_server_takes_the_client_along(broke
             await producer._session.routes.refresh()
             second = await producer.send(Message("orders", b"2"))
             assert [client.client_id for client in other.clients()] == [producer.client_id]
-            assert [str(endpoint) for endpoint in producer._session.links] == [other.endpoint]
+            assert [str(endpoint) for endpoint in producer._session.streams] == [other.endpoint]
     assert (first.endpoint, second.endpoint) == (broker.endpoint, other.endpoint)
 
 

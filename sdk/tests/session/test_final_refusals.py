@@ -138,7 +138,7 @@ async def test_a_group_that_vanishes_is_waited_for_and_then_final(
 ) -> None:
     with pytest.raises(GroupNotFoundError):
         await run_refused_later(broker, push(broker, timeouts=HURRIED), "CONSUMER_GROUP_NOT_FOUND")
-    assert "gives up in 0.5 s" in caplog.text
+    assert "fails in 0.5 s" in caplog.text
 
 
 async def test_a_group_that_comes_back_within_the_grace_ends_nothing(broker: FakeBroker) -> None:

@@ -139,7 +139,7 @@ async def test_garbage_as_answer_to_acks_leaves_nothing_in_flight(broker: FakeBr
     bodies = await fill(broker, 9)
     async with push(broker, seen, transport) as consumer:
         await seen.contains(*bodies)
-        await until(lambda: consumer.messages_in_hand == 0)
+        await until(lambda: consumer.messages_in_flight == 0)
         assert consumer.statistics.acknowledged == 9
     assert broker.leases("billing") == ()
     assert transport.garbled >= 1

@@ -414,7 +414,7 @@ async def test_failures_of_one_kind_are_warned_of_once(caplog: pytest.LogCapture
             watch.worked()
             watch.worked()
     assert [(record.levelname, record.getMessage()) for record in caplog.records] == [
-        ("WARNING", "receiving failed, trying again: away"),
-        ("WARNING", "receiving failed, trying again: worse"),
+        ("WARNING", "receiving failed, retrying: away"),
+        ("WARNING", "receiving failed, retrying: worse"),
         ("INFO", "receiving works again after 4 failures"),
     ]

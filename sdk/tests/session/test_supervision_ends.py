@@ -142,10 +142,10 @@ async def test_a_route_under_way_keeps_its_streams(broker: FakeBroker) -> None:
             with other.faults.drop_reply("Telemetry", hang=True, times=1):
                 addresses.append(other.endpoint)
                 slow = asyncio.create_task(session.routes.fetch("refunds"))
-                await until(lambda: len(session.links) == 2)
+                await until(lambda: len(session.streams) == 2)
                 addresses.clear()
                 await session.routes.fetch("orders")
-                assert len(session.links) == 2
+                assert len(session.streams) == 2
             # Its stream is opened again after the answer that never came, and now it comes.
             async with asyncio.timeout(PATIENCE):
                 with suppress(UnreachableError):
@@ -213,7 +213,7 @@ async def test_acks_that_all_fail_show_in_health(broker: FakeBroker) -> None:
             await producer.send(Message("orders", b"x"))
             await until(lambda: "acknowledging messages" in consumer.health().degraded)
         await until(lambda: not consumer.health().degraded)
-        assert (handled, consumer.messages_in_hand) == ([b"x"], 0)
+        assert (handled, consumer.messages_in_flight) == ([b"x"], 0)
 
 
 async def test_a_failed_queue_shows_in_health_until_it_is_dropped(broker: FakeBroker) -> None:

@@ -83,7 +83,7 @@ async def test_a_jump_of_the_wall_clock_ends_no_lease_in_a_push_consumers_hands(
             await producer.send(Message("orders", b"x"))
         async with asyncio.timeout(20):
             attempts = [await handled.get() for _ in range(5)]
-        assert consumer.messages_in_hand <= 5
+        assert consumer.messages_in_flight <= 5
     assert attempts == [1] * 5
     assert broker.leases("billing") == ()
 
@@ -120,7 +120,7 @@ async def test_a_loop_that_stood_still_is_told_of(
         time.sleep(0.4)  # noqa: ASYNC251 - a program that blocks its loop is what is tested
         async with asyncio.timeout(10):
             await done.wait()
-    assert "the event loop stood still for 0." in caplog.text
+    assert "the event loop was blocked for 0." in caplog.text
 
 
 async def test_a_message_whose_lease_ended_while_the_loop_stood_still_is_handled_by_nobody_here() -> None:
@@ -138,7 +138,7 @@ async def test_a_message_whose_lease_ended_while_the_loop_stood_still_is_handled
             if not blocked.is_set():
                 blocked.set()
                 # What an event loop that was blocked for a minute looks like: leases are over by its clock.
-                for held in tuple(consumer._running.held):
+                for held in tuple(consumer._running.in_flight):
                     if held.message.body == b"second":
                         held.lease.ends_at -= 60.0
             if message.attempt > 1:

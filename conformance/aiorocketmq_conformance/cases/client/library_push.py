@@ -64,10 +64,10 @@ async def _cached(fixture: Fixture, cache: CacheLimits, body: bytes) -> tuple[in
         cache=cache,
         shutdown_timeout=0.1,
     ) as consumer:
-        await until(lambda: consumer.messages_in_hand > 0, "the first messages")
+        await until(lambda: consumer.messages_in_flight > 0, "the first messages")
         # Long enough for ten more receives, if there were any.
         for _ in range(100):
-            most = max(most, consumer.messages_in_hand)
+            most = max(most, consumer.messages_in_flight)
             await asyncio.sleep(0.01)
         blocked.set()
     return most, 60

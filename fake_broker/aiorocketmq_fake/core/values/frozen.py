@@ -3,6 +3,9 @@
 A frozen dataclass sets its fields through `object.__setattr__`, one slow call for each. Here, `__init__` turns the
 new object into an instance of a mutable twin class with the same slots, assigns the fields, and sets `__class__`
 back. That takes a third of the time; the result is an ordinary frozen dataclass.
+
+The price is an `exec`. With plain frozen dataclasses, one message (sent, received, acknowledged) costs the core 27 %
+more: 64 us instead of 51 us of CPU.
 """
 
 from collections.abc import Callable

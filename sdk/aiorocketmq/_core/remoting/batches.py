@@ -33,7 +33,7 @@ class Member(NamedTuple):
 
 
 def encode_batch(members: Iterable[Member]) -> bytes:
-    """Return the body of a batch; ValueError if there is no member, or one whose flag or properties do not fit.
+    """Return the body of a batch; ValueError if there is no member, or one with unsuitable flag or properties.
 
     Bodies of members are never compressed."""
     encoded = b"".join(map(_encode_member, members))
@@ -65,8 +65,8 @@ def unwrapped(
     """Yield the messages of an inner batch, or `record` itself if it is none.
 
     Members have the offsets that follow the record's own, their own flag, properties and body, and everything else of
-    the record; the bits of SYSFLAG that tell how to read the record's body are cleared. Raises MalformedRecordError,
-    whose position counts within the decompressed body, after the members before the damage."""
+    the record; the bits of SYSFLAG about the encoding of the record's body are cleared. Raises MalformedRecordError,
+    with a position within the decompressed body, after the members before the damage."""
     if record.sysflag & _WRAPPED != _WRAPPED:
         yield record
         return

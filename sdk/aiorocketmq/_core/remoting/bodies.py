@@ -16,7 +16,7 @@ CLUSTERING, BROADCASTING = "CLUSTERING", "BROADCASTING"
 def heartbeat_body(
     client_id: str, *, consumers: Sequence[JsonValue] = (), producers: Sequence[str] = ()
 ) -> bytes:
-    """What a client tells brokers of itself: the groups that it consumes for, and those that it produces for."""
+    """Return the body of a heartbeat: the groups that a client consumes for, and those that it produces for."""
     data = {
         "clientID": client_id,
         "consumerDataSet": [*consumers],
@@ -38,22 +38,22 @@ def consumer_data(
 ) -> dict[str, JsonValue]:
     """A consumer in a heartbeat: its whole subscription, which replaces that of its group.
 
-    `version` is when that was made, in milliseconds since 1970: brokers keep a topic's newest. `is_handed` tells a
-    push consumer from one that pulls; both pull."""
+    `version` is when the subscription was made, in milliseconds since 1970: brokers keep a topic's newest. `is_handed`
+    distinguishes a push consumer from a pull consumer; both pull."""
     return {
         "consumeFromWhere": from_where,
         "consumeType": "CONSUME_PASSIVELY" if is_handed else "CONSUME_ACTIVELY",
         "groupName": group,
         "messageModel": model,
         "subscriptionDataSet": [
-            subscription(topic, wanted, version=version) for topic, wanted in subscriptions.items()
+            subscription(topic, filter_text, version=version) for topic, filter_text in subscriptions.items()
         ],
         "unitMode": False,
     }
 
 
 def subscription(topic: str, wanted: FilterText, *, version: int) -> dict[str, JsonValue]:
-    """One topic with its filter, as heartbeats and checks of filters carry it."""
+    """One topic with its filter, as in heartbeats and checks of filters."""
     tags = [] if wanted.is_sql else sorted(parse_tags(wanted.expression))
     return {
         "classFilterMode": False,
@@ -82,16 +82,16 @@ def java_hash(text: str) -> int:
 
 
 def parse_consumers(body: bytes) -> tuple[str, ...]:
-    """The client ids of a group's members in the answer to request 38, sorted; ValueError where it is none.
+    """Return the client ids of a group's members in the answer to request 38, sorted; ValueError if malformed.
 
-    Servers name a member once for each of its connections: after a network failure, one that nobody has ended counts
-    beside the new one until it expires, which takes two minutes. Counted twice, a member would leave queues to nobody.
-    """
+    Servers list a member once for each of its connections: after a network failure, the old one counts in addition to
+    the new one until it expires, which takes two minutes. Counted twice, a member would leave queues without an
+    owner."""
     data = loads(body)
-    found = data.get("consumerIdList") if isinstance(data, dict) else None
-    if not isinstance(found, list) or not all(isinstance(each, str) for each in found):
+    client_ids = data.get("consumerIdList") if isinstance(data, dict) else None
+    if not isinstance(client_ids, list) or not all(isinstance(each, str) for each in client_ids):
         raise ValueError("a list of client ids expected")
-    return tuple(sorted({str(each) for each in found}))
+    return tuple(sorted({str(each) for each in client_ids}))
 
 
 def lock_body(client_id: str, group: str, queues: Iterable[MessageQueue]) -> bytes:
@@ -108,26 +108,26 @@ def lock_body(client_id: str, group: str, queues: Iterable[MessageQueue]) -> byt
 def parse_locked(body: bytes) -> frozenset[MessageQueue]:
     """The queues that are locked in the answer to request 41; ValueError where it is none."""
     data = loads(body)
-    found = data.get("lockOKMQSet") if isinstance(data, dict) else None
-    if not isinstance(found, list):
+    locked = data.get("lockOKMQSet") if isinstance(data, dict) else None
+    if not isinstance(locked, list):
         raise ValueError("a list of queues expected")
-    return frozenset(map(parse_queue, found))
+    return frozenset(map(parse_queue, locked))
 
 
 def parse_offsets(body: bytes) -> dict[MessageQueue, int]:
-    """The offsets by queue that a server resets, or that a broadcast consumer keeps; ValueError where they are none."""
+    """The offsets by queue that a server resets, or that a broadcast consumer keeps; ValueError if malformed."""
     data = loads(body)
-    found = data.get("offsetTable") if isinstance(data, dict) else None
-    if not isinstance(found, dict):
+    table = data.get("offsetTable") if isinstance(data, dict) else None
+    if not isinstance(table, dict):
         raise ValueError("offsets by queue expected")
-    offsets = {parse_queue(loads(key.encode())): value for key, value in found.items()}
+    offsets = {parse_queue(loads(key.encode())): value for key, value in table.items()}
     if not all(type(value) is int for value in offsets.values()):
         raise ValueError("an offset is no whole number")
     return {queue: value for queue, value in offsets.items() if isinstance(value, int)}
 
 
 def running_info(positions: Mapping[MessageQueue, int], *, version: str, started_ms: int) -> bytes:
-    """What a member tells an administrator who asks how it does: where it reads each of its queues."""
+    """The running info of a member for administrators: its position in each queue."""
     properties = {
         "PROP_CONSUME_TYPE": "CONSUME_ACTIVELY",
         "PROP_CLIENT_VERSION": version,
@@ -138,7 +138,7 @@ def running_info(positions: Mapping[MessageQueue, int], *, version: str, started
 
 
 def status(positions: Mapping[MessageQueue, int]) -> bytes:
-    """Where a member reads each of its queues, for servers that ask so in the older way."""
+    """The position of a member in each queue, for servers that use the older request."""
     table = {_queue_text(queue): offset for queue, offset in positions.items()}
     return json.dumps({"messageQueueTable": table, "consumerTable": {}}).encode()
 
@@ -149,7 +149,7 @@ def _queue_text(queue: MessageQueue) -> str:
 
 
 def offset_file(offsets: Mapping[MessageQueue, int]) -> str:
-    """The file in which a broadcast consumer keeps its progress, as Java's clients from 5.0 on write it."""
+    """The file with a broadcast consumer's progress, as Java's clients from 5.0 on write it."""
     if not offsets:
         return '{\n\t"offsetTable":{}\n}'
     entries = (

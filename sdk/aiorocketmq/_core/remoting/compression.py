@@ -14,8 +14,8 @@ def plain_body(
 ) -> tuple[bytes, str | None]:
     """Return the decompressed body of at most `limit` bytes, and None; or the body as stored, and why it is corrupted.
 
-    A body without bit 0x1 is returned as stored. The formats start differently, so the bytes decide between them:
-    senders of gRPC may store gzip, LZ4 and ZSTD under type 0, because a proxy knows one kind of compression only."""
+    A body without bit 0x1 is returned as stored. The formats start differently, so the bytes decide between them: gRPC
+    senders may store gzip, LZ4 and ZSTD under type 0, because a proxy knows one kind of compression only."""
     if not record.sysflag & COMPRESSED:
         return record.body, None
     compression_type = record.sysflag >> 8 & 7

@@ -26,7 +26,7 @@ _LANGUAGES = (
 )  # fmt: skip
 _MIN_BINARY_HEADER = 21
 _HTTP2_SETTINGS = b"\x04\x00\x00\x00\x00"
-"""Type, flags and first part of the stream's number in the frame of settings, which its length of 3 bytes precedes."""
+"""Type, flags and first part of the stream's number in a SETTINGS frame, which its length of 3 bytes precedes."""
 _TLS_RECORDS, _TLS_MAJOR = range(20, 24), 3
 _TEXTS, _DECODER = json.JSONEncoder(separators=(",", ":"), ensure_ascii=False), json.JSONDecoder()
 _START, _LENGTH = struct.Struct(">ii"), struct.Struct(">i")
@@ -35,15 +35,15 @@ _NO_FIELDS: Mapping[str, str] = MappingProxyType({})
 
 
 class MalformedFrameError(ValueError):
-    """The bytes are no frame of this protocol; nothing after them can be read either."""
+    """The bytes are no frame of this protocol; nothing after them can be decoded either."""
 
 
 class OtherProtocol(MalformedFrameError):
-    """The bytes are those of another protocol, whose name is the text: HTTP, HTTP/2 or TLS."""
+    """The bytes are those of another protocol, named by the text: HTTP, HTTP/2 or TLS."""
 
 
 class Serialization(IntEnum):
-    """How a frame's header is written; each frame says it for itself."""
+    """Encoding of a frame's header, declared by each frame."""
 
     JSON = 0
     BINARY = 1
@@ -59,7 +59,7 @@ class Frame(NamedTuple):
 
     code: int
     opaque: int
-    """Chosen by who asks, repeated by who answers; the two sides' numbers collide: look at the flag first."""
+    """Chosen by the requester, repeated by the responder; the two sides' numbers may be equal: check the flag first."""
     flag: int = 0
     fields: Mapping[str, str] = _NO_FIELDS
     """The typed header fields, all as text."""
@@ -70,16 +70,16 @@ class Frame(NamedTuple):
 
     @property
     def is_response(self) -> bool:
-        """Whether this answers a request of ours, as opposed to asking something."""
+        """Whether this answers a request of ours, as opposed to being a request."""
         return bool(self.flag & RESPONSE)
 
     @property
     def is_one_way(self) -> bool:
-        """Whether the sender wants no answer."""
+        """Whether the sender expects no answer."""
         return bool(self.flag & ONE_WAY)
 
     def number(self, name: str, *, least: int = 0) -> int:
-        """The number in field `name`, from `least` to the largest of 64 bits; ValueError where there is none such."""
+        """Return the number in field `name`, from `least` to the largest of 64 bits; ValueError if there is none."""
         text = self.fields.get(name)
         if text is None:
             raise ValueError(f"its {name} is missing")
@@ -90,11 +90,9 @@ class Frame(NamedTuple):
 
 
 def encode(frame: Frame, serialization: Serialization = Serialization.JSON) -> bytes:
-    """The bytes of `frame`; ValueError when it is too large, or does not fit the binary header's narrow
-    numbers.
+    """Return the bytes of `frame`; ValueError if it is too large, or does not fit the binary header's narrow numbers.
 
-    JSON carries every code and every text. The binary header has 16-bit codes and reads empty text as absent.
-    """
+    JSON can encode every code and every text. The binary header has 16-bit codes and reads empty text as absent."""
     header = _json_header(frame) if serialization is _JSON else _binary_header(frame)
     length = 4 + len(header) + len(frame.body)
     if 4 + length > MAX_FRAME:
@@ -103,12 +101,12 @@ def encode(frame: Frame, serialization: Serialization = Serialization.JSON) -> b
 
 
 class FrameReader:
-    """Takes bytes as they arrive and yields whole frames; holds at most one unfinished frame."""
+    """Takes bytes as they arrive and yields whole frames; buffers at most one unfinished frame."""
 
     def __init__(self) -> None:
         self._pending = bytearray()
         self._needed = 0
-        """How long the unfinished frame has to be before it is worth another look."""
+        """Length that the unfinished frame must have before it is examined again."""
 
     @property
     def has_begun(self) -> bool:
@@ -116,7 +114,8 @@ class FrameReader:
         return bool(self._pending)
 
     def feed(self, data: bytes) -> Iterator[Frame]:
-        """Every frame that is complete with `data`; MalformedFrameError when the stream cannot be of frames."""
+        """Return every frame that is complete with `data`; MalformedFrameError if the stream cannot consist of
+        frames."""
         if self._pending:
             self._pending += data
             if len(self._pending) < self._needed:
@@ -128,7 +127,7 @@ class FrameReader:
             (length,) = _LENGTH.unpack_from(data, start)
             if not 4 <= length <= MAX_FRAME - 4:
                 raise _no_frame(data[start:], length)
-            # A server of HTTP/2 begins with its settings: as a frame, the first part of one with an empty header.
+            # A server of HTTP/2 begins with its SETTINGS: as a frame, the first part of one with an empty header.
             if data[start + 3 : start + 8] == _HTTP2_SETTINGS:
                 raise OtherProtocol("HTTP/2")
             end = start + 4 + length
@@ -151,7 +150,7 @@ def _no_frame(start: bytes, length: int) -> MalformedFrameError:
 
 
 def decode(data: bytes, start: int = 0, end: int | None = None) -> Frame:
-    """The frame whose bytes after the length field are `data[start:end]`; raises MalformedFrameError."""
+    """Return the frame in `data[start:end]`, which follows the length field; raises MalformedFrameError."""
     end = len(data) if end is None else end
     if end - start < 4:
         raise MalformedFrameError("a frame ends before its header's length")

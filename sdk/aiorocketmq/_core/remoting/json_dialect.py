@@ -14,11 +14,10 @@ _SCALAR = re.compile(r'"(?:[^"\\]|\\.)*"|-?\d+(?:\.\d+)?(?:[eE][+-]?\d+)?|true|f
 
 
 def loads(source: bytes) -> JsonValue:
-    """The value of `source`; raises ValueError when it is JSON of neither kind.
+    """Return the value of `source`; ValueError if it is JSON of neither kind.
 
-    A key that is not text becomes the compact JSON text of itself, with sorted keys: `0` becomes `"0"`, and
-    an object `{"queueId":0,"topic":"T"}` the text of that object, which a second `loads` reads.
-    """
+    A key that is not text becomes the compact JSON text of itself, with sorted keys: `0` becomes `"0"`, and an object
+    `{"queueId":0,"topic":"T"}` the text of that object, which a second `loads` parses."""
     text = source.decode()
     try:
         strict: JsonValue = json.loads(text)
@@ -30,7 +29,7 @@ def loads(source: bytes) -> JsonValue:
 
 
 class _Reader:
-    """Reads one text by recursive descent."""
+    """Parses one text by recursive descent."""
 
     def __init__(self, text: str) -> None:
         self._text = text

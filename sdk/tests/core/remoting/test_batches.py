@@ -153,5 +153,5 @@ def test_an_inner_batch_that_cannot_be_decompressed_is_malformed() -> None:
     wrapper = inner_batch(JAVA_MEMBER, sysflag=0xC1)
     with pytest.raises(MalformedRecordError, match="cut short"):
         list(unwrapped(wrapper._replace(body=wrapper.body[:-1])))
-    with pytest.raises(MalformedRecordError, match="unpacks to more than 10 bytes"):
+    with pytest.raises(MalformedRecordError, match="decompresses to more than 10 bytes"):
         list(unwrapped(wrapper, limit=10))

@@ -55,7 +55,7 @@ def test_a_body_is_decompressed_up_to_the_limit() -> None:
     body, corruption = plain_body(record(stored, 0x1), len(BODY) - 1)
     assert body == stored
     assert corruption is not None
-    assert "unpacks to more than 5999 bytes" in corruption
+    assert "decompresses to more than 5999 bytes" in corruption
 
 
 @pytest.mark.parametrize(
@@ -66,4 +66,4 @@ def test_without_an_unpacker_lz4_and_zstd_are_corrupted(pack: Callable[[bytes], 
     body, corruption = plain_body(record(stored, 0x101))
     assert body == stored
     assert corruption is not None
-    assert "cannot be undone here" in corruption
+    assert "cannot be decompressed here" in corruption

@@ -1,5 +1,6 @@
-"""A recorder's account of its clients: facts in the order in which they happened become rows that are numbered and
-joined (docs/reference/recording.md). Pure: times come with the facts."""
+"""Builds numbered and joined rows from the records of one recorder, in order (docs/reference/recording.md).
+
+Pure: times are part of the records."""
 
 from __future__ import annotations
 
@@ -8,9 +9,9 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
-from aiorocketmq._recording import facts as told
+from aiorocketmq._recording import records as kinds
 from aiorocketmq._recording.drains import Drained, Drains
-from aiorocketmq._recording.facts import Fact, Note, Shared
+from aiorocketmq._recording.records import Note, Record, Shared
 from aiorocketmq._recording.rows import (
     BY_NUMBER,
     DELIVER,
@@ -30,21 +31,21 @@ from aiorocketmq._recording.rows import (
     fingerprint,
 )
 from aiorocketmq._session.conversion import Read, properties_from
-from aiorocketmq._session.emitting import KNOWN, AckEntry
+from aiorocketmq._session.events import KNOWN, AckEntry
 from aiorocketmq.hooks import Phase
 
 OPEN_CALLS = 65_536
-"""How many calls of a client are remembered for their completions; polls stay after theirs, for the deliveries they
-brought."""
+"""Calls of a client that are remembered for their completions; polls are kept after theirs, for their deliveries."""
 
 _INVOKE, _SINGLE, _OK = Phase.INVOKE.value, Phase.SINGLE.value, Phase.OK.value
 
 Moment: TypeAlias = tuple[int, int, "int | None"]
-"""A fact's time as rows tell it: wall clock in microseconds, monotonic in nanoseconds, real clock in microseconds."""
+"""A record's time in the form of rows: wall clock in microseconds, monotonic in nanoseconds, real clock in
+microseconds."""
 
 
 Call: TypeAlias = tuple["int | None", "int | None"]
-"""Time and number of the row of a call, for that of its completion."""
+"""Time and number of a call's first row, for the row of its completion."""
 
 _NO_CALL: Call = (None, None)
 
@@ -58,7 +59,7 @@ class _Client:
     group: str | None
     calls: OrderedDict[str | int, Call]
     sends: OrderedDict[int, tuple[Call, tuple[Any, ...], float]]
-    """Their calls, and what their completions tell as well: the cells, and the delay in seconds."""
+    """Its sends, for the rows of their completions: the call, the cells, and the delay in seconds."""
 
     def began(self, operation: str | int, call: Call) -> None:
         self.calls[operation] = call
@@ -68,14 +69,14 @@ class _Client:
 
 @dataclass(slots=True)
 class _Answer:
-    """All messages of one answer share one time, so that their order is that of their places."""
+    """All messages of one answer have the same time, so that their order is that of their positions."""
 
     poll: tuple[str, str] | None = None
     at: Moment = (0, 0, None)
 
 
-class Account:
-    """Takes facts, in their order, and makes rows of them. Can be pickled between two takes, to go on elsewhere."""
+class RowBuilder:
+    """Builds rows from records. Can be pickled between two calls, to continue in another process."""
 
     def __init__(self) -> None:
         self._seq = 0
@@ -83,17 +84,17 @@ class Account:
         self._clients: dict[str, _Client] = {}
         self._answer = _Answer()
         self._messages: list[tuple[int, Cells] | None] = [None] * KNOWN
-        """The latest messages, each at its number's remainder."""
+        """The latest messages, each at its number modulo KNOWN."""
         self._drains: Drains | None = Drains()
-        """None once facts were left out: among them may have been anything."""
+        """None after records were left out, since these may have been anything."""
 
-    def take(self, facts: Iterable[Fact], sheet: Sheet) -> None:
-        """Make rows of the next facts, and put them into `sheet`."""
-        for kind, wall_ns, mono_ns, real_ns, *rest in facts:
+    def take(self, records: Iterable[Record], sheet: Sheet) -> None:
+        """Append the rows of the next records to `sheet`."""
+        for kind, wall_ns, mono_ns, real_ns, *rest in records:
             at = wall_ns // 1000, mono_ns, None if real_ns is None else real_ns // 1000
             _TAKE[kind](self, sheet, at, *rest)
 
-    # What a recorder says by itself, or was told of a server
+    # Rows of the recorder itself, and of servers
 
     def _begin(self, sheet: Sheet, at: Moment, cfg: dict[str, str]) -> None:
         self._say(sheet, START, at, cfg)
@@ -109,15 +110,15 @@ class Account:
     def _disturb(self, sheet: Sheet, at: Moment, fault: dict[str, str]) -> None:
         self._say(sheet, FAULT, at, fault)
 
-    def _say(self, sheet: Sheet, shape: Shape, at: Moment, *cells: object, asked: Call = _NO_CALL) -> None:
-        sheet.rows[shape].append((self._seq, shape.kind, *at, None, *asked, *cells))
+    def _say(self, sheet: Sheet, shape: Shape, at: Moment, *cells: object, call: Call = _NO_CALL) -> None:
+        sheet.rows[shape].append((self._seq, shape.kind, *at, None, *call, *cells))
         self._seq += 1
 
     def _say_drained(self, sheet: Sheet, at: Moment, drained: Drained) -> None:
-        asked = drained.asked.wall_us, drained.asked.seq
-        self._say(sheet, DRAIN, at, drained.group, drained.topic, asked=asked)
+        call = drained.poll.wall_us, drained.poll.seq
+        self._say(sheet, DRAIN, at, drained.group, drained.topic, call=call)
 
-    # Clients and messages that are told of
+    # Clients and messages
 
     def _meet(
         self,
@@ -137,13 +138,13 @@ class Account:
         self._messages[serial % KNOWN] = serial, cells
 
     def _message(self, sheet: Sheet, serial: int) -> int | None:
-        """The place of a message in the sheet; None for one whose introduction was left out."""
+        """The position of a message in the sheet; None if its introduction was left out."""
         place = sheet.place_of(serial)
         if place is None:
-            known = self._messages[serial % KNOWN]
-            if known is None or known[0] != serial:
+            remembered = self._messages[serial % KNOWN]
+            if remembered is None or remembered[0] != serial:
                 return None
-            place = sheet.place(serial, known[1])
+            place = sheet.place(serial, remembered[1])
         return place
 
     # Events
@@ -181,7 +182,7 @@ class Account:
                 drained = self._drains.note(name, client.group, note, at[1] / 1e9, at[0], seq)
                 if drained is not None:
                     self._say_drained(sheet, at, drained)
-        if note is not None and note[0] == told.STOPPED:
+        if note is not None and note[0] == kinds.STOPPED:
             del self._clients[name]
 
     def _answered(self, name: str, operation: str | None, at: Moment) -> Moment:
@@ -193,13 +194,13 @@ class Account:
     def _call_of(
         self, client: _Client, shape: Shape, phase: str, operation: str | None, at: Moment, seq: int
     ) -> Call | None:
-        """The call that an event completes, or answers; None for an event that must be left out."""
+        """Return the call that an event completes, or answers; None for an event that must be left out."""
         if operation is None:
             return _NO_CALL
         if phase == _INVOKE:
             client.began(operation, (at[0], seq))
             return _NO_CALL
-        # A poll is forgotten later: some clients tell its end before what it brought.
+        # A poll is removed later: some clients emit its end before its deliveries.
         keep = shape is DELIVER or shape is RECEIVE
         calls = client.calls
         return self._found(calls.get(operation) if keep else calls.pop(operation, None))
@@ -207,10 +208,10 @@ class Account:
     def _found(self, call: Call | None) -> Call | None:
         if call is None and self._drains is not None:
             return _NO_CALL
-        # A completion whose call was left out would pass for something that happened at one instant.
+        # A completion whose call was left out would look like an event of one instant.
         return call
 
-    # What happens to every message
+    # High-frequency events
 
     def _deliver(
         self,
@@ -252,7 +253,7 @@ class Account:
             )
             serial = first + position
             self._messages[serial % KNOWN] = serial, cells
-            # Added up, not unpacked: that would go through lists.
+            # Concatenated, not unpacked: that would create lists.
             row: Cells = (seq,)
             row += before
             row += (attempt,)
@@ -404,7 +405,7 @@ class Account:
         client = self._clients[name]
         begun = client.sends.pop(operation, None)
         if begun is None:
-            # What was sent is known from the call alone. Without an end it says that nobody knows.
+            # The message is known from the call alone. Without a completion its outcome is unknown.
             self._seq += self._drains is None
             return
         seq, self._seq = self._seq, self._seq + 1
@@ -416,18 +417,18 @@ class Account:
 
 
 _TAKE: dict[int, Callable[..., None]] = {
-    told.BEGIN: Account._begin,
-    told.END: Account._end,
-    told.LEFT_OUT: Account._leave_out,
-    told.FAULT: Account._disturb,
-    told.CLIENT: Account._meet,
-    told.MESSAGE: Account._know,
-    told.EVENT: Account._note,
-    told.DELIVERED: Account._deliver,
-    told.HANDLING: Account._start_handler,
-    told.HANDLED: Account._end_handler,
-    told.ACKING: Account._ask_acks,
-    told.ACKED: Account._answer_acks,
-    told.SENDING: Account._send,
-    told.SENT: Account._sent,
+    kinds.BEGIN: RowBuilder._begin,
+    kinds.END: RowBuilder._end,
+    kinds.LEFT_OUT: RowBuilder._leave_out,
+    kinds.FAULT: RowBuilder._disturb,
+    kinds.CLIENT: RowBuilder._meet,
+    kinds.MESSAGE: RowBuilder._know,
+    kinds.EVENT: RowBuilder._note,
+    kinds.DELIVERED: RowBuilder._deliver,
+    kinds.HANDLING: RowBuilder._start_handler,
+    kinds.HANDLED: RowBuilder._end_handler,
+    kinds.ACKING: RowBuilder._ask_acks,
+    kinds.ACKED: RowBuilder._answer_acks,
+    kinds.SENDING: RowBuilder._send,
+    kinds.SENT: RowBuilder._sent,
 }

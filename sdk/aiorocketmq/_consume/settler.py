@@ -1,4 +1,4 @@
-"""Settles messages: ack, change and forward, each message's calls one after the other (see `_core/lease.py`)."""
+"""Settles messages: ack, change and forward, the calls of one message one after the other (see `_core/lease.py`)."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from aiorocketmq._core.lease import Lease, LeaseState, Outcome, Step, StepNotAll
 from aiorocketmq._core.settings import LITE_PUSH, LITE_SIMPLE
 from aiorocketmq._session import conversion
 from aiorocketmq._session.calls import ACK, CHANGE, FORWARD
-from aiorocketmq._session.emitting import Acking
+from aiorocketmq._session.events import Acking
 from aiorocketmq._session.session import Session
 from aiorocketmq.errors import (
     LeaseLostError,
@@ -35,9 +35,9 @@ logger = logging.getLogger(__name__)
 _Answer = TypeVar("_Answer")
 
 LONGEST_LEASE = 43_200.0
-"""Seconds; more is refused by servers (live-broker-consumption.md, 2)."""
+"""Seconds; servers refuse more (live-broker-consumption.md, 2)."""
 MAX_ENTRIES = 128
-"""Acks in one call. Servers take more, but handle them one by one (64 take 20 ms, live-broker-consumption.md)."""
+"""Acks in one call. Servers accept more, but process them one by one (64 take 20 ms, live-broker-consumption.md)."""
 _TIMED_OUT_AT_SERVER = frozenset(
     {
         Code.REQUEST_TIMEOUT,
@@ -50,7 +50,7 @@ _ABANDON_SECONDS = 3.0
 _OK = int(Code.OK)
 
 
-class Settling:
+class LeaseSettler:
     """Settles the messages of one consumer."""
 
     def __init__(self, session: Session) -> None:
@@ -58,30 +58,32 @@ class Settling:
         self._is_lite = session.declaration.client_type in (LITE_PUSH, LITE_SIMPLE)
 
     async def ack(self, messages: Sequence[ReceivedMessage]) -> list[RocketMQError | None]:
-        """Acknowledge many in as few calls as there are servers and topics; one outcome each, in the order given.
+        """Acknowledge many in one call per server and topic; return one outcome each, in the order of the call.
 
-        Never raises for a single message. One that was acked already counts as done. Changes in flight are waited for,
-        since an ack has to carry the newest handle."""
+        Never raises for a single message. An acknowledged message counts as success. Waits for changes in flight, since
+        an ack has to carry the newest handle."""
         for message in messages:
             lease = message._lease
             if lease is not None and lease.step is not None:
                 await message._turn()
         outcomes: list[RocketMQError | None] = [None] * len(messages)
         batches: dict[tuple[Endpoint, str], list[tuple[int, ReceivedMessage, Lease, str]]] = {}
-        seen: set[int] = set()
+        identities: set[int] = set()
         source, topic = None, ""
         batch: list[tuple[int, ReceivedMessage, Lease, str]] = []
         for index, message in enumerate(messages):
             lease = _lease_of(message)
-            if lease.state is LeaseState.SETTLED or id(message) in seen:
+            if lease.state is LeaseState.SETTLED or id(message) in identities:
                 continue
-            seen.add(id(message))
+            identities.add(id(message))
             try:
                 handle = lease.begin(Step.ACK)
             except StepNotAllowedError as reason:
                 outcomes[index] = _not_allowed(message, reason)
                 continue
-            if message._source is not source or message.topic != topic:  # mostly it is that of the one before
+            if (
+                message._source is not source or message.topic != topic
+            ):  # usually it is that of the previous one
                 source, topic = _source_of(message), message.topic
                 batch = batches.setdefault((source, topic), [])
             batch.append((index, message, lease, handle))
@@ -96,7 +98,7 @@ class Settling:
             await asyncio.gather(*calls)
         return outcomes
 
-    async def settle_one(self, message: ReceivedMessage) -> None:
+    async def ack_one(self, message: ReceivedMessage) -> None:
         """Acknowledge one; raises its error."""
         error = (await self.ack((message,)))[0]
         if error is not None:
@@ -110,7 +112,7 @@ class Settling:
         reason: ChangeReason = ChangeReason.EXTEND,
         suspend: bool = False,
     ) -> None:
-        """Let the lease end `seconds` from now; with reason RETRY the message is given back and not touched again."""
+        """Let the lease expire `seconds` from now; with reason RETRY the message counts as released afterwards."""
         if not 0 <= seconds <= LONGEST_LEASE:
             raise ValueError(f"a lease lasts from 0 to {LONGEST_LEASE:g} seconds, not {seconds!r}")
         await message._turn()
@@ -132,7 +134,7 @@ class Settling:
             lease.end(Outcome.OK, handle=response.receipt_handle, ends_at=begun + seconds)
             message._lease_ends_us = int((wall + seconds) * 1_000_000)
             if reason is ChangeReason.RETRY:
-                lease.give_back()
+                lease.release()
 
         await self._step(
             message,
@@ -143,15 +145,15 @@ class Settling:
             ended,
         )
 
-    async def give_back(self, message: ReceivedMessage) -> None:
-        """End the lease, so that the message comes again as soon as the server allows."""
+    async def release(self, message: ReceivedMessage) -> None:
+        """End the lease, so that the message is redelivered as soon as the server permits."""
         await self.change(message, 0.0, reason=ChangeReason.RETRY)
 
     async def forward(self, message: ReceivedMessage, *, max_attempts: int) -> None:
         """Move the message to the dead letters of its group, with the handle as first received (live-lessons.md, 3).
 
         In a normal group a message whose lease was changed is acked with its newest handle afterwards, because it would
-        come again for that one (live-broker-consumption.md, 5a)."""
+        be redelivered for that one (live-broker-consumption.md, 5a)."""
         lease = _lease_of(message)
         if lease.state is not LeaseState.FORWARDED:
             try:
@@ -187,19 +189,19 @@ class Settling:
         )
 
     async def abandon(self, message: ReceivedMessage) -> None:
-        """Give the message back after its handling failed; an error is logged, because another is on its way."""
+        """Release the message after its handling failed; an error is logged, because another one propagates."""
         await self.abandon_all((message,))
 
     async def abandon_all(self, messages: Iterable[ReceivedMessage]) -> None:
-        """Give back all that is not settled, side by side and within a few seconds whatever happens; never raises."""
+        """Release all messages that are not settled, concurrently and within a few seconds; never raises."""
         with anyio.move_on_after(_ABANDON_SECONDS, shield=True):
             await asyncio.gather(*(self._abandon(message) for message in messages if not message.is_settled))
 
     async def _abandon(self, message: ReceivedMessage) -> None:
         try:
-            await self.give_back(message)
+            await self.release(message)
         except RocketMQError as error:
-            logger.warning("%r comes again when its lease ends: %s", message, error)
+            logger.warning("%r is redelivered when its lease expires: %s", message, error)
 
     async def _ack_batch(
         self,
@@ -218,39 +220,39 @@ class Settling:
                 receipt_handle=handle,
                 lite_topic=self._lite_topic(message),
             )
-        told: Acking | None = None
-        if session.telling.is_watched:
-            told = session.telling.acking(session.next_operations(len(batch)), batch)
+        acking: Acking | None = None
+        if session.emitter.is_watched:
+            acking = session.emitter.acking(session.next_operations(len(batch)), batch)
         results: Sequence[RocketMQError | None] = (None,) * len(batch)
-        known = False
+        is_known = False
         try:
             response = await session.call(endpoint, ACK, request, topic=topic, group=session.group)
-            results, known = (
+            results, is_known = (
                 self._entry_errors(endpoint, topic, [handle for *_, handle in batch], response),
                 True,
             )
         except RocketMQError as error:
-            results, known = [error] * len(batch), True
+            results, is_known = [error] * len(batch), True
         finally:
-            # Cancelled, nobody knows whether the acks took effect.
+            # Cancelled: it is unknown whether the acks took effect.
             for (index, message, lease, _), failure in zip(batch, results, strict=True):
-                lease.end(_outcome(failure) if known else Outcome.UNKNOWN)
+                lease.end(_outcome(failure) if is_known else Outcome.UNKNOWN)
                 outcomes[index] = failure
                 if message._step_ended is not None:
                     message._turn_ended()
-            if told is not None:
-                is_fine = known and not any(results)
-                session.telling.acked(
-                    told,
+            if acking is not None:
+                is_fine = is_known and not any(results)
+                session.emitter.acked(
+                    acking,
                     None
                     if is_fine
-                    else [(_phase(failure) if known else Phase.INFO, failure) for failure in results],
+                    else [(_phase(failure) if is_known else Phase.INFO, failure) for failure in results],
                 )
 
     def _entry_errors(
         self, endpoint: Endpoint, topic: str, handles: Sequence[str], response: pb.AckMessageResponse
     ) -> list[RocketMQError | None]:
-        """The outcome of each handle; entries that a server leaves out share the status of the whole answer."""
+        """The outcome of each handle; entries that are missing in the answer have the status of the whole answer."""
         entries = response.entries
         if len(entries) == len(handles):
             statuses = [entry.status for entry in entries]
@@ -281,7 +283,7 @@ class Settling:
         call: Awaitable[_Answer],
         ended: Callable[[_Answer], None],
     ) -> None:
-        """Make the call of one step that has begun, and leave the step whatever happens."""
+        """Make the call of a step that has begun, and end the step in any case."""
         lease = _lease_of(message)
         operation = event(Phase.INVOKE)
         try:
@@ -301,10 +303,10 @@ class Settling:
             message._turn_ended()
 
     def _lite_topic(self, message: ReceivedMessage) -> str | None:
-        # Servers settle nothing for a lite consumer that does not name it, and refuse any other consumer that does.
+        # Servers settle nothing for a lite consumer without the lite topic, and refuse any other consumer with it.
         return message.lite_topic if self._is_lite else None
 
-    # Events; each returns the operation it belongs to, or None where nobody watches.
+    # Events; each method returns the operation, None without observers.
 
     def _change_event(
         self,
@@ -317,12 +319,12 @@ class Settling:
         error: RocketMQError | None = None,
     ) -> str | None:
         session, lease = self._session, _lease_of(message)
-        if not session.telling.is_watched:
+        if not session.emitter.is_watched:
             return None
         operation = operation or session.next_operation()
-        session.telling.event(
+        session.emitter.event(
             ChangeEvent(
-                client=session.telling.client,
+                client=session.emitter.client,
                 phase=phase,
                 operation=operation,
                 error=error,
@@ -346,12 +348,12 @@ class Settling:
         error: RocketMQError | None = None,
     ) -> str | None:
         session = self._session
-        if not session.telling.is_watched:
+        if not session.emitter.is_watched:
             return None
         operation = operation or session.next_operation()
-        session.telling.event(
+        session.emitter.event(
             ForwardEvent(
-                client=session.telling.client,
+                client=session.emitter.client,
                 phase=phase,
                 operation=operation,
                 error=error,
@@ -398,7 +400,7 @@ def _outcome(error: RocketMQError | None) -> Outcome:
     if isinstance(error, LeaseLostError):
         return Outcome.LOST
     if isinstance(error, ServerError) and not isinstance(error, MalformedAnswerError):
-        # A server that says "internal error" has normally done nothing; one that ran out of time may have.
+        # A server that reports an internal error has normally done nothing; one that ran out of time may have.
         return Outcome.UNKNOWN if error.code in _TIMED_OUT_AT_SERVER else Outcome.REFUSED
     return Outcome.UNKNOWN if error.may_have_taken_effect else Outcome.REFUSED
 

@@ -1,4 +1,4 @@
-"""Commits of the application that wait until the master of their queue is back, while a replica is read."""
+"""Commits that are deferred until the master of their queue is available again, while a replica is read."""
 
 from __future__ import annotations
 
@@ -17,21 +17,20 @@ from aiorocketmq.message import MessageQueue
 logger = logging.getLogger(__name__)
 
 
-class KeptCommits:
-    """Stores offsets, or keeps the newest of each queue until it can be stored."""
+class DeferredCommits:
+    """Commits offsets, or keeps the newest of each queue until it can be committed."""
 
     def __init__(self, session: Client, calls: PullCalls, fetching: Fetching) -> None:
         self._session = session
         self._calls = calls
         self._fetching = fetching
-        self._kept: dict[MessageQueue, int] = {}
+        self._deferred: dict[MessageQueue, int] = {}
         self._storing: asyncio.Task[None] | None = None
 
     async def commit(self, queue: MessageQueue, offset: int) -> None:
-        """Store the next offset of `queue`, or keep it where a replica stands in for the master; else as
-        `Fetching.commit`."""
-        if queue in self._kept:  # it must not overtake the one before
-            self._kept[queue] = offset
+        """Commit the next offset of `queue`, or keep it while a replica is read; otherwise as `Fetching.commit`."""
+        if queue in self._deferred:  # it must not overtake the previous one
+            self._deferred[queue] = offset
             return
         try:
             await self._fetching.commit(queue, offset)
@@ -39,50 +38,52 @@ class KeptCommits:
             if not self._calls.is_at_replica(queue):
                 raise
             logger.warning(
-                "%s: offset %d is committed when the master is back: %s",
+                "%s: offset %d is committed when the master is available again: %s",
                 queue,
                 offset,
                 error,
                 extra=self._session.log_facts(),
             )
-            self._kept[queue] = offset
+            self._deferred[queue] = offset
             if self._storing is None or self._storing.done():
-                self._storing = self._session.supervise(self._store_until_done, name="storing kept commits")
+                self._storing = self._session.supervise(
+                    self._store_until_done, name="storing deferred commits"
+                )
 
     async def give_up(self, queues: Collection[MessageQueue]) -> None:
-        """Try once more for `queues`, which other members own from now on, or nobody here can store."""
-        kept = self._kept.keys() & set(queues)
-        await asyncio.gather(*(self._store(queue) for queue in kept))
-        for queue in kept & self._kept.keys():
+        """Try once more for `queues`, which are revoked or released, and drop what cannot be committed."""
+        deferred = self._deferred.keys() & set(queues)
+        await asyncio.gather(*(self._store(queue) for queue in deferred))
+        for queue in deferred & self._deferred.keys():
             logger.warning(
-                "%s: offset %d was never committed, messages may come again",
+                "%s: offset %d was never committed, messages may be redelivered",
                 queue,
-                self._kept.pop(queue),
+                self._deferred.pop(queue),
                 extra=self._session.log_facts(),
             )
 
     async def close(self) -> None:
-        """Try once more, and give up the rest."""
+        """Try once more, and drop the rest."""
         if self._storing is not None:
             self._storing.cancel()
-        await self.give_up(tuple(self._kept))
+        await self.give_up(tuple(self._deferred))
 
     async def _store_until_done(self, watch: Watch) -> None:
-        while self._kept:
-            errors = [error for queue in tuple(self._kept) if (error := await self._store(queue))]
+        while self._deferred:
+            errors = [error for queue in tuple(self._deferred) if (error := await self._store(queue))]
             if errors:
                 rng = self._session.environment.random
                 await asyncio.sleep(failure_pause(watch.failed(errors[0]), throttled=False, rng=rng))
 
     async def _store(self, queue: MessageQueue) -> RocketMQError | None:
-        offset = self._kept.get(queue)
+        offset = self._deferred.get(queue)
         if offset is None:
             return None
         try:
             await self._fetching.commit(queue, offset)
         except RocketMQError as error:
             return error
-        if self._kept.get(queue) == offset:
-            del self._kept[queue]
-        logger.info("%s: the kept offset %d is committed", queue, offset, extra=self._session.log_facts())
+        if self._deferred.get(queue) == offset:
+            del self._deferred[queue]
+        logger.info("%s: the deferred offset %d is committed", queue, offset, extra=self._session.log_facts())
         return None

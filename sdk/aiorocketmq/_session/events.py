@@ -1,9 +1,8 @@
-"""Tells what happens to every message: deliveries, handlers, acknowledgements and sends.
+"""Emits events of deliveries, handlers, acknowledgements and sends to the hooks of a client.
 
-Hooks get an event for each. A tap, which is what a `Recorder` is, gets the same facts without the events, whole answers
-and batches at a time, and messages by numbers: an event costs as much as ten such facts. All other facts are events for
-everybody (`Telling.event`).
-"""
+Hooks get one event object for each step. A tap, as a `Recorder` has one, gets the same information without event
+objects, for whole answers and batches at a time, with messages referenced by serial numbers: an event object costs as
+much as ten such calls. All other events go to all hooks (`Emitter.event`)."""
 
 from __future__ import annotations
 
@@ -29,9 +28,9 @@ from aiorocketmq.message import Message, ReceivedMessage, SendReceipt
 from aiorocketmq.subscription import Sql, Tags
 
 KNOWN = 16_384
-"""Of how many of the latest messages of the process a tap remembers the numbers; a power of two."""
+"""How many recent messages of the process a tap remembers by their serial numbers; a power of two."""
 _HALF = KNOWN // 2
-"""What they are counted on to remember: facts of several threads may change places meanwhile."""
+"""How many of them it may rely on: calls of several threads may change places meanwhile."""
 
 logger = logging.getLogger(__name__)
 
@@ -41,9 +40,9 @@ class Answer:
     """What the messages of one answer have in common."""
 
     operation: str | None
-    """The poll's, where that is told, too."""
+    """The operation of the poll, if events of polls are emitted as well."""
     broker: str
-    wanted: Tags | Sql | None
+    filter: Tags | Sql | None
     is_leased: bool = False
     invisible: float | None = None
     auto_renew: bool = False
@@ -53,7 +52,7 @@ class Answer:
 
 @dataclass(frozen=True, slots=True)
 class Sent:
-    """One try to send one message; the same object at its call and at its end."""
+    """One attempt to send one message; the same object at its begin and its end."""
 
     operation: int
     message: Message
@@ -64,11 +63,11 @@ class Sent:
 
 
 AckEntry: TypeAlias = tuple[int, int, "str | None"]
-"""A message's number, its attempt, and the handle that is used, where that is not the one it came with."""
+"""A message's serial number, its attempt, and the handle in use if that is not the first one of the delivery."""
 
 
 class Acking:
-    """A call that acknowledges, from its beginning to its end."""
+    """A call that acknowledges messages, from its begin to its end."""
 
     __slots__ = ("batch", "entries", "first")
 
@@ -79,27 +78,28 @@ class Acking:
         entries: Sequence[AckEntry],
     ) -> None:
         self.first = first
-        """The number of its first message's operation; those of the others follow."""
+        """The operation number of its first message; those of the others follow."""
         self.batch = batch
-        """Each message, with its lease and the handle that is used."""
+        """Each message, with its lease and the handle in use."""
         self.entries = entries
         """The same for taps."""
 
 
 AckEnd: TypeAlias = "tuple[Phase, RocketMQError | None]"
-"""What became of one message of the call."""
+"""The outcome of one message of the call."""
 
 
 class Tap(Protocol):
-    """Takes frequent facts down. Messages are told by their number: first when they are delivered, or `introduced`."""
+    """Receiver of high-frequency events; messages are referenced by serial number, which `delivered` or `introduced`
+    assign."""
 
     def introduced(self, client: ClientIdentity, serial: int, message: ReceivedMessage) -> None:
-        """A message that was not delivered lately has this number from now on."""
+        """Assign this number to a message that was not delivered recently."""
 
     def delivered(
         self, client: ClientIdentity, answer: Answer, first: int, messages: Sequence[ReceivedMessage]
     ) -> None:
-        """Messages arrived; they have the numbers from `first` on, and still hold what came by the wire."""
+        """Messages were received; their numbers count from `first`, and they still have their wire messages."""
 
     def handling(self, client: ClientIdentity, operation: int, serial: int, attempt: int) -> None:
         """A handler starts."""
@@ -107,16 +107,16 @@ class Tap(Protocol):
     def handled(
         self, client: ClientIdentity, operation: int, serial: int, attempt: int, is_success: bool
     ) -> None:
-        """It has ended."""
+        """A handler has returned or raised."""
 
     def acking(self, client: ClientIdentity, acking: Acking) -> None:
-        """Messages are to be acknowledged, in one call."""
+        """A call that acknowledges messages begins."""
 
     def acked(self, client: ClientIdentity, acking: Acking, ends: Sequence[AckEnd] | None) -> None:
-        """The call has ended; None where it took effect for all of them."""
+        """The call has completed; None if it succeeded for all messages."""
 
     def sending(self, client: ClientIdentity, sent: Sent) -> None:
-        """A message is to be sent."""
+        """An attempt to send a message begins."""
 
     def sent(
         self,
@@ -126,22 +126,22 @@ class Tap(Protocol):
         error: RocketMQError | None,
         receipt: SendReceipt | None,
     ) -> None:
-        """The call has ended."""
+        """The attempt has completed."""
 
 
 @runtime_checkable
 class Tapping(Protocol):
-    """A hook that may have a tap instead of frequent events."""
+    """A hook that has a tap for high-frequency events."""
 
     def _tap(self) -> Tap | None: ...
 
 
-class Telling:
-    """Who watches one client, and the telling. What a hook raises is logged: it cannot undo a fact."""
+class Emitter:
+    """The hooks of one client, and methods that emit its events to them. Exceptions of hooks are logged and ignored."""
 
     def __init__(self, hooks: Sequence[Hook], client: ClientIdentity) -> None:
         self.client = client
-        """Whose facts they are; it has its name when it is started."""
+        """The identity of the client, which gets its id when it starts."""
         watching = [hook for hook in hooks if type(hook).observe is not Hook.observe]
         self._observers = tuple(hook.observe for hook in watching)
         taps = [hook._tap() if isinstance(hook, Tapping) else None for hook in watching]
@@ -149,14 +149,14 @@ class Telling:
         self._taps = tuple(tap for tap in taps if tap is not None)
         self.is_watched = bool(watching)
         self.keeps_wire = bool(self._taps)
-        """Whether messages are to hold what came by the wire until they are told as delivered."""
+        """Whether received messages must keep their wire messages until their delivery has been emitted."""
 
     def event(self, event: Event) -> None:
-        """Show an event to everybody; not for facts that have a method here."""
+        """Emit an event for which there is no other method here."""
         _show(self._observers, event)
 
     def delivered(self, messages: Sequence[ReceivedMessage], answer: Answer) -> None:
-        """Messages arrived, before any handler sees them."""
+        """Messages were received; no handler has been called yet."""
         if self._taps:
             first = _serials(len(messages))
             for serial, message in enumerate(messages, first):
@@ -192,7 +192,7 @@ class Telling:
     def handled(
         self, message: ReceivedMessage, operation: int, attempt: int, raised: BaseException | None
     ) -> None:
-        """A handler has ended."""
+        """A handler has returned or raised."""
         if self._taps:
             serial = message._serial
             if serial <= _latest - _HALF:
@@ -214,7 +214,7 @@ class Telling:
             _show(self._watchers, event)
 
     def acking(self, first: int, batch: Sequence[tuple[int, ReceivedMessage, Lease, str]]) -> Acking:
-        """Messages are to be acknowledged, in one call; their operations have the numbers from `first` on."""
+        """A call that acknowledges messages begins; their operation numbers count from `first`."""
         entries: Sequence[AckEntry] = ()
         if self._taps:
             horizon = _latest - _HALF
@@ -235,7 +235,7 @@ class Telling:
         return acking
 
     def acked(self, acking: Acking, ends: Sequence[AckEnd] | None) -> None:
-        """The call has ended; None where it took effect for all of them."""
+        """The call has completed; None if it succeeded for all messages."""
         if self._taps:
             _each(self._taps, lambda tap: tap.acked(self.client, acking, ends))
         if self._watchers:
@@ -244,7 +244,7 @@ class Telling:
                 _show(self._watchers, self._ack(acking, place, phase, error))
 
     def sending(self, sent: Sent) -> None:
-        """A message is to be sent."""
+        """An attempt to send a message begins."""
         if self._taps:
             _each(self._taps, lambda tap: tap.sending(self.client, sent))
         if self._watchers:
@@ -258,14 +258,14 @@ class Telling:
         error: RocketMQError | None = None,
         receipt: SendReceipt | None = None,
     ) -> None:
-        """The call has ended."""
+        """The attempt has completed."""
         if self._taps:
             _each(self._taps, lambda tap: tap.sent(self.client, sent, phase, error, receipt))
         if self._watchers:
             _show(self._watchers, self._send(sent, phase, error, receipt))
 
     def _introduce(self, message: ReceivedMessage) -> int:
-        """Give a message that taps do not know (any more) a new number."""
+        """Assign a new number to a message whose number taps no longer remember."""
         serial = message._serial = _serials(1)
         _each(self._taps, lambda tap: tap.introduced(self.client, serial, message))
         return serial
@@ -280,7 +280,7 @@ class Telling:
             invisible=answer.invisible,
             auto_renew=answer.auto_renew,
             attempt_id=answer.attempt_id,
-            filter=answer.wanted,
+            filter=answer.filter,
             server_deliver_us=answer.server_us,
             attempt=message.attempt,
         )
@@ -317,12 +317,12 @@ class Telling:
 
 _lock = threading.Lock()
 _latest = KNOWN
-"""The last number given to a message; numbers are those of a process, as recorders may serve clients of many threads.
-Beginning here, number 0 is one that is not known any more."""
+"""The last serial number assigned; numbers are unique in the process, as recorders may serve clients of many threads.
+Starting here, number 0 is one that is no longer remembered."""
 
 
 def _serials(count: int) -> int:
-    """The first of so many numbers that follow one another."""
+    """Reserve `count` consecutive numbers and return the first."""
     global _latest  # noqa: PLW0603  # one sequence for all clients, under its lock
     with _lock:
         first = _latest + 1
@@ -342,7 +342,7 @@ def _show(observers: Sequence[Callable[[Event], None]], event: Event) -> None:
     for observe in observers:
         try:
             observe(event)
-        except Exception:  # a hook is foreign code, and a fact cannot be undone by it
+        except Exception:  # of a hook: it must not affect the operation that the event is about
             _log_failure(type(event).__name__)
 
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from aiorocketmq._recording import facts as told
-from aiorocketmq._recording.account import Account
-from aiorocketmq._recording.facts import plain
+from aiorocketmq._recording import records as kinds
+from aiorocketmq._recording.records import plain
+from aiorocketmq._recording.row_builder import RowBuilder
 from aiorocketmq._recording.rows import Sheet
 from aiorocketmq.hooks import ClientIdentity, DeliverEvent, Event, Phase, ReceiveEvent, Role, SendEvent
 from aiorocketmq.message import Message, MessageQueue, ReceivedMessage
@@ -38,16 +38,16 @@ def rows_of(recorder: Recorder) -> list[dict[str, Any]]:
 
 
 def sheet_of(*facts: tuple[float, Event | int]) -> Sheet:
-    """What an account makes of events at instants (in seconds); a number is so many facts that were left out."""
-    sheet, account = Sheet(), Account()
+    """What an builder makes of events at instants (in seconds); a number is so many facts that were left out."""
+    sheet, builder = Sheet(), RowBuilder()
     clients = {what.client for _, what in facts if isinstance(what, Event)}
-    account.take(
-        [(told.CLIENT, 0, 0, None, each.client_id, each.role.value, each.group) for each in clients], sheet
+    builder.take(
+        [(kinds.CLIENT, 0, 0, None, each.client_id, each.role.value, each.group) for each in clients], sheet
     )
     for at, what in facts:
         ns = round(at * 1e9)
-        kind = told.RAW_EVENT if isinstance(what, Event) else told.LEFT_OUT
-        account.take(plain([(kind, ns, ns, None, what)]), sheet)
+        kind = kinds.RAW_EVENT if isinstance(what, Event) else kinds.LEFT_OUT
+        builder.take(plain([(kind, ns, ns, None, what)]), sheet)
     return sheet
 
 

@@ -1,4 +1,4 @@
-"""Where a recording is written: a folder of this machine, or of any file system that pyarrow or fsspec knows."""
+"""File systems of recordings: a folder of this machine, or any file system that pyarrow or fsspec knows."""
 
 from __future__ import annotations
 
@@ -13,17 +13,17 @@ from aiorocketmq.errors import UsageError
 
 
 def place(folder: str | os.PathLike[str], filesystem: object | None = None) -> tuple[Any, str]:
-    """The file system (as pyarrow's) and the path in it. Raises UsageError for a scheme that nobody knows."""
+    """Return the file system (as pyarrow's) and the path in it. Raises UsageError for an unknown scheme."""
     text = os.fspath(folder)
     if filesystem is not None:
         return _as_pyarrow(filesystem), text.rstrip("/")
     if "://" not in text:
         return fs.LocalFileSystem(), os.path.abspath(text)
     try:
-        found, path = fs.FileSystem.from_uri(text)
+        filesystem_, path = fs.FileSystem.from_uri(text)
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
         return _by_fsspec(text)
-    return found, path.rstrip("/")
+    return filesystem_, path.rstrip("/")
 
 
 def name_of(folder: str | os.PathLike[str]) -> str:
@@ -48,18 +48,18 @@ def _by_fsspec(address: str) -> tuple[Any, str]:
     try:
         from fsspec.core import url_to_fs
 
-        found, path = url_to_fs(address)
+        filesystem, path = url_to_fs(address)
     except (ImportError, ValueError) as error:
         raise UsageError(
             f"pyarrow has no file system for {scheme}://: install fsspec and its package for {scheme}."
         ) from error
-    return fs.PyFileSystem(fs.FSSpecHandler(found)), path.rstrip("/")
+    return fs.PyFileSystem(fs.FSSpecHandler(filesystem)), path.rstrip("/")
 
 
 def is_shared(filesystem: Any) -> bool:
-    """Whether another process that is given the same (pyarrow's) file system writes to the same place.
+    """Whether another process with the same (pyarrow's) file system writes to the same place.
 
-    Of those of fsspec nobody can tell: some live in this process alone."""
+    For those of fsspec that is unknown: some exist in this process only."""
     if isinstance(filesystem, fs.SubTreeFileSystem):
         return is_shared(filesystem.base_fs)
     return isinstance(filesystem, fs.FileSystem) and not isinstance(filesystem, fs.PyFileSystem)

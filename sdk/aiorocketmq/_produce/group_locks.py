@@ -1,4 +1,4 @@
-"""One send at a time for each message group, in the order of the calls: side by side they could overtake each other."""
+"""Locks of message groups: one send at a time in each, in the order of the calls, as concurrent ones could overtake."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
 
-class Turns:
-    """Who sends to which message group now, and who waits."""
+class GroupLocks:
+    """The message groups with a send in progress, and their waiters."""
 
     def __init__(self) -> None:
         self._groups: dict[tuple[str, str], _Group] = {}
@@ -18,7 +18,7 @@ class Turns:
 
     @asynccontextmanager
     async def of(self, topic: str, message_group: str, until: float) -> AsyncIterator[bool]:
-        """Wait for the turn of a message group, and have it; False if it has not come at `until` of the loop's time."""
+        """Acquire the lock of a message group; False if that does not succeed before `until` of the loop's time."""
         name = (topic, message_group)
         group = self._groups.get(name)
         if group is None:
@@ -27,11 +27,11 @@ class Turns:
         try:
             # Waiters are served in order; without any, no timer is needed.
             is_free = group.members == 1
-            has_turn: bool = await (group.turn.acquire() if is_free else acquired(group.turn, until))
+            has_lock: bool = await (group.turn.acquire() if is_free else acquired(group.turn, until))
             try:
-                yield has_turn
+                yield has_lock
             finally:
-                if has_turn:
+                if has_lock:
                     group.turn.release()
         finally:
             group.members -= 1
@@ -48,7 +48,7 @@ class _Group:
 
 
 async def acquired(lock: asyncio.Lock | asyncio.Semaphore, until: float) -> bool:
-    """Acquire `lock` and return whether that came true before `until` of the loop's time."""
+    """Acquire `lock` and return whether that succeeded before `until` of the loop's time."""
     try:
         async with asyncio.timeout_at(until):
             return await lock.acquire()

@@ -1,4 +1,4 @@
-"""How long a consumer goes on receiving after its server has refused it."""
+"""How long a consumer retries receiving after its server has refused it."""
 
 from __future__ import annotations
 
@@ -24,17 +24,17 @@ from aiorocketmq.errors import (
 logger = logging.getLogger(__name__)
 
 SHORT_POLL = 5.0
-"""Seconds; Apache's servers make so long a poll of any shorter one (live-broker-consumption.md, 2)."""
+"""Seconds; Apache's servers extend shorter polls to this length (live-broker-consumption.md, 2)."""
 
 REFUSED = (IllegalFilterError, PermissionDeniedError, TypeMismatchError)
-"""Errors that only a change of the program or of the server's configuration can end."""
+"""Errors that only a change of the program or of the server's configuration can resolve."""
 _NOT_FOUND = (TopicNotFoundError, GroupNotFoundError, NotSupportedError, UsageError)
-"""Errors that also occur for a while after a restart, when a route lacks a broker, or a gateway its server: final after
-`Timeouts.not_found_grace`."""
+"""Errors that also occur for a while after a restart, when a route lacks a broker, or a gateway its server: permanent
+after `Timeouts.not_found_grace`."""
 
 
-class Persistence:
-    """Decides for one receive loop whether, and when, it tries again after an error."""
+class Tolerance:
+    """Decides for one receive loop whether, and when, it retries after an error."""
 
     __slots__ = ("_has_worked", "_not_found_since", "_session", "_watch")
 
@@ -52,14 +52,14 @@ class Persistence:
         self._session.note_success()
 
     def poll_length(self, usual: float) -> float:
-        """Seconds for the next poll: a short one after a failure, so that it soon shows whether receiving works."""
+        """Seconds for the next poll: short after a failure, to find out soon whether receiving works."""
         return min(usual, SHORT_POLL) if self._watch.failures else usual
 
     def delay_after(self, error: RocketMQError) -> float | None:
-        """Seconds until the next try after `error`; None if it is final.
+        """Seconds until the next attempt after `error`; None if it is permanent.
 
-        What the server refuses for good is final at once; an unknown topic or group after `Timeouts.not_found_grace`,
-        or as long as nothing was ever received, `Timeouts.start` after the start."""
+        Refusals are permanent at once; an unknown topic or group after `Timeouts.not_found_grace`, or if nothing was
+        ever received, `Timeouts.start` after the start."""
         if isinstance(error, REFUSED) or self._is_final_at_first(error):
             return None
         if isinstance(error, ClosedError) and (
@@ -76,7 +76,7 @@ class Persistence:
         return failure_pause(failures, throttled=isinstance(error, BusyError), rng=rng)
 
     def _is_final_at_first(self, error: RocketMQError) -> bool:
-        """Whether `error` would only be worth another try if this had worked before."""
+        """Whether `error` is only worth a retry if receiving has worked before."""
         if isinstance(error, NotSupportedError):
             return self._session.last_success is None
         return isinstance(error, UsageError) and not self._has_worked
@@ -86,7 +86,7 @@ class Persistence:
         if self._not_found_since is None:
             self._not_found_since = now
             logger.warning(
-                "%s: gives up in %g s unless that has changed by then",
+                "%s: fails in %g s unless the error is resolved",
                 self._watch.name,
                 max(0.0, self._not_found_until(now) - now),
                 extra=session.log_facts(),

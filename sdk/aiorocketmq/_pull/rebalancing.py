@@ -1,4 +1,4 @@
-"""Shares the queues of topics with the other members of a group: who joins or leaves moves them."""
+"""Rebalancing: shares the queues of topics with the other members of a group."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from aiorocketmq._pull.interface import Broadcast
 from aiorocketmq._pull.locking import QueueLocks
 from aiorocketmq._pull.remoting_calls import RemotingPullCalls
 from aiorocketmq._session.client import Client
-from aiorocketmq._session.persistence import Persistence
+from aiorocketmq._session.tolerance import Tolerance
 from aiorocketmq._transport.network import loop_time
 from aiorocketmq.allocation import Allocation, Averagely, check_allocation, share
 from aiorocketmq.errors import RocketMQError, ServerError, UnreachableError
@@ -29,36 +29,35 @@ from aiorocketmq.message import MessageQueue
 logger = logging.getLogger(__name__)
 
 LOOK_EVERY = 20.0
-"""Seconds between two looks at the group where no broker has told of a change, as Java's clients."""
+"""Seconds between two rebalances without a notification of a broker, as in Java's clients."""
 UNBALANCED = 0.5
-"""Seconds until the next look where brokers do not know this client as a member yet, or others hold locks."""
+"""Seconds until the next one if brokers do not know this member yet, or others hold locks."""
 RENEW_EVERY = 20.0
-"""Seconds between renewals of locks, as Java's clients."""
+"""Seconds between renewals of locks, as in Java's clients."""
 LOCK_LASTS = 30.0
-"""Seconds after which a lock that could not be renewed counts as lost: half of what brokers keep it."""
+"""Seconds after which a lock that could not be renewed counts as lost: half of its time at brokers."""
 
 
 class RebalanceListener(Protocol):
-    """Is told when queues move between the members of a group. An exception is logged, and the move goes on."""
+    """Called when queues move between the members of a group. Exceptions are logged and ignored."""
 
     async def revoked(self, queues: Sequence[MessageQueue]) -> None:
-        """Queues are about to be given up: nothing more of them is handed out, and commits of them still count.
+        """Queues are about to be revoked: nothing more of them is delivered, but commits are still accepted.
 
-        It may take `Timeouts.stop` seconds; then the move goes on without it."""
+        It may take `Timeouts.stop` seconds; then it is cancelled and the queues are released."""
 
     async def assigned(self, queues: Sequence[MessageQueue]) -> None:
         """Queues are read from now on, each from the group's committed offset."""
 
 
-def checked_sharing(
+def checked_allocation(
     start: Offset | datetime | None,
     allocation: Allocation | None,
     *,
     ordered: bool,
     broadcast: Broadcast | None,
 ) -> Allocation:
-    """How the members of a group share its queues: `Averagely()` unless another way is given. ValueError for what
-    cannot be."""
+    """Return the allocation strategy, by default `Averagely()`. ValueError for combinations that are not allowed."""
     if broadcast is not None and (allocation is not None or ordered):
         raise ValueError("broadcast consumers share no queues: leave allocation and ordered out")
     if isinstance(start, datetime) and start.tzinfo is None:
@@ -68,7 +67,7 @@ def checked_sharing(
     return chosen
 
 
-class Sharing:
+class Rebalancing:
     """Keeps one consumer's share of its topics' queues."""
 
     def __init__(
@@ -84,13 +83,13 @@ class Sharing:
         assign: Callable[[Sequence[MessageQueue]], object],
         flush: Callable[[Collection[MessageQueue]], Awaitable[None]],
     ) -> None:
-        """With `locks`, a queue is read only while this member has its lock. `assign` makes queues those of the
-        consumer; `flush` commits what it has finished with of some queues."""
+        """With `locks`, a queue is read only while this member has its lock. `assign` sets the consumer's queues;
+        `flush` commits the progress of some queues."""
         self._client = client
         self._calls = calls
         self._fetching = fetching
         self.topics = list(topics)
-        """What is shared; `look` takes up a change."""
+        """The shared topics; call `look` after a change."""
         self._allocation = allocation
         self._listener = listener
         self._locks = locks
@@ -102,12 +101,12 @@ class Sharing:
         self._changed.set()
 
     def look(self) -> None:
-        """Look at the group as soon as possible: its members, or the route of a topic, may have changed."""
+        """Rebalance as soon as possible: members, or the route of a topic, may have changed."""
         self._changed.set()
 
     async def run(self, watch: Watch) -> None:
-        """Balance whenever something may have changed, for ever."""
-        pause, persistence = LOOK_EVERY, Persistence(self._client, watch)
+        """Rebalance whenever something may have changed, forever."""
+        pause, tolerance = LOOK_EVERY, Tolerance(self._client, watch)
         while True:
             with anyio.move_on_after(pause):
                 await self._changed.wait()
@@ -115,21 +114,21 @@ class Sharing:
             try:
                 pause = LOOK_EVERY if await self.balance() else UNBALANCED
                 watch.worked()
-                persistence = Persistence(self._client, watch)
+                tolerance = Tolerance(self._client, watch)
             except RocketMQError as error:
-                delay = persistence.delay_after(error)
-                if delay is None:  # the group is not to be shared in
+                delay = tolerance.delay_after(error)
+                if delay is None:  # the group must not be shared
                     try:
                         await self.leave()
                     finally:
                         self._client.fail(error)
                     return
-                # A server that hangs up when it is asked would be a change each time.
+                # A server that closes the connection at each request would cause a change each time.
                 await asyncio.sleep(min(delay, FIRST_PAUSE))
                 pause = delay
 
     async def keep_locks(self, watch: Watch) -> None:
-        """Renew the locks of what is held, and give up what has lost its lock, for ever."""
+        """Renew the locks of assigned queues, and release queues whose lock is lost, forever."""
         while True:
             await asyncio.sleep(RENEW_EVERY)
             try:
@@ -145,17 +144,17 @@ class Sharing:
                 self.look()
 
     async def balance(self) -> bool:
-        """Give up and take queues so that each member has its share; False if this one is no member yet, or has to wait
-        for a lock."""
+        """Release and add queues until this member has its share; False if it is not a member yet, or waits for a
+        lock."""
         async with self._turn:
-            wanted: list[MessageQueue] = []
+            own_queues: list[MessageQueue] = []
             is_member = True
             for topic in tuple(self.topics):
                 queues = await self._calls.queues(topic)
                 consumers = await self._members(topic, queues)
                 is_member = is_member and self._client.client_id in consumers
-                wanted += share(self._allocation, queues, consumers, self._client.client_id)
-            return await self._move(wanted) and is_member
+                own_queues += share(self._allocation, queues, consumers, self._client.client_id)
+            return await self._move(own_queues) and is_member
 
     async def _members(self, topic: str, queues: Sequence[MessageQueue]) -> Sequence[str]:
         try:
@@ -172,12 +171,13 @@ class Sharing:
             await self._move([])
 
     async def _move(self, wanted: Collection[MessageQueue]) -> bool:
-        """Hold exactly `wanted`, but for queues whose lock another member has; whether there are none of these."""
+        """Assign exactly `wanted`, except for queues that another member has locked; return whether there are none of
+        these."""
         change = assignment_change(self._held, wanted)
         if change.dropped:
             try:
                 await self._give_up(change.dropped)
-            finally:  # whatever failed: what was paused for good must not be held
+            finally:  # even after an error: paused queues must not stay assigned
                 self._assign([queue for queue in self._held if queue not in change.dropped])
                 for queue in change.dropped:
                     self._locked_at.pop(queue, None)
@@ -188,7 +188,7 @@ class Sharing:
             self._assign([*self._held, *added])
         if change.dropped or added:
             logger.info(
-                "%d queues taken, %d given up, %d held",
+                "%d queues added, %d revoked, %d assigned",
                 len(added),
                 len(change.dropped),
                 len(self._held),
@@ -199,7 +199,7 @@ class Sharing:
         return len(added) == len(change.added)
 
     async def _locked(self, queues: Sequence[MessageQueue]) -> Sequence[MessageQueue]:
-        """Those of `queues` that may be read."""
+        """Return those of `queues` that may be read."""
         if self._locks is None or not queues:
             return queues
         now = loop_time()
@@ -209,10 +209,10 @@ class Sharing:
 
     async def _renew(self) -> None:
         if self._locks is not None and self._locked_at:
-            now, asked = loop_time(), tuple(self._locked_at)
-            locked = await self._locks.lock(asked)
-            for queue in self._locked_at.keys() & asked:
-                # What another member has by now is lost at once.
+            now, queues = loop_time(), tuple(self._locked_at)
+            locked = await self._locks.lock(queues)
+            for queue in self._locked_at.keys() & queues:
+                # What another member has locked is lost at once.
                 self._locked_at[queue] = now if queue in locked else now - LOCK_LASTS
 
     @property
@@ -220,7 +220,7 @@ class Sharing:
         return self._fetching.positions.queues
 
     async def _give_up(self, queues: Sequence[MessageQueue]) -> None:
-        """Hand out nothing more of `queues`, tell the listener, and commit what was finished."""
+        """Deliver nothing more of `queues`, call the listener, and commit their progress."""
         for queue in queues:
             self._fetching.positions.pause(queue)
         if self._listener is not None:
@@ -237,7 +237,7 @@ class Sharing:
                 logger.exception("the rebalance listener failed", extra=self._client.log_facts())
         if scope.cancelled_caught:
             logger.warning(
-                "the rebalance listener took more than %g s, and the queues move without it",
+                "the rebalance listener took more than %g s, and the queues move without waiting for it",
                 self._client.timeouts.stop,
                 extra=self._client.log_facts(),
             )

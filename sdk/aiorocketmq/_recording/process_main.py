@@ -1,9 +1,8 @@
-"""What runs in the process that writes down what happens in another one; see `process`.
+"""Main program of the process that writes the recording of another one; see `process`.
 
-It ends with its input, also when the process that it serves has died: all that was told by then is written. It works
-when nobody else wants the processor, until it is too far behind, or is waited for: two threads, one of them of the
-lowest priority, take turns.
-"""
+It ends with its input, also if the other process has died: all blocks that were sent by then are written. It works
+while the processor is idle, until it is far behind, or is awaited: two threads, one of them of the lowest priority,
+take turns."""
 
 from __future__ import annotations
 
@@ -22,30 +21,30 @@ import time
 from contextlib import suppress
 from importlib.abc import MetaPathFinder
 
+from aiorocketmq._recording.pipeline import Pipeline
 from aiorocketmq._recording.process import DONE, PLACE, READY
-from aiorocketmq._recording.scribe import Scribe
 
 PATIENT = 19
-"""Niceness of the thread that works when nobody else wants the processor."""
+"""Niceness of the thread that works while the processor is idle."""
 
 SPARE = 0.5
-"""Cores that must be idle for it to work at all: to slip into every gap of a busy program would slow that down, for its
-caches are emptied."""
+"""Cores that must be idle for it to work at all: using every gap of a busy program would slow that down, since its
+caches are evicted."""
 
 LOOKS = 0.25
-"""Seconds over which that is measured."""
+"""Seconds over which idle time is measured."""
 
 FAR_BEHIND = 4_096
-"""Blocks, each of some 60 KB; a quarter of what there is room for."""
+"""Blocks, each of some 60 KB; a quarter of the room."""
 
 _LOOKS_FOR_ITS_PARENT = 5.0
-"""Seconds; where the parent has forked, the end of the input does not tell that it has died."""
+"""Seconds; if the parent has forked, the end of its life does not close the input."""
 
 
 def main(parent: int, spool: int) -> None:
-    """Serve the process `parent`; `spool` is the file in which its blocks lie."""
+    """Serve the process `parent`; `spool` is the file with its blocks."""
     for name in ("SIGINT", "SIGTERM", "SIGHUP"):
-        # They are meant for the program, which then ends our input.
+        # They are meant for the program, which then closes our input.
         signal.signal(getattr(signal, name), signal.SIG_IGN)
     sys.meta_path.insert(0, _WithoutPandas())
     gc.disable()  # nothing here makes circles
@@ -63,22 +62,22 @@ def main(parent: int, spool: int) -> None:
 
 
 class _Serving:
-    """Blocks in, files out, by one of two threads at a time."""
+    """Reads blocks and writes files, by one of two threads at a time."""
 
     def __init__(self, parent: int, spool: int) -> None:
         self.failure: BaseException | None = None
         self._parent = parent
         self._spool = spool
-        self._scribe: Scribe | None = None
+        self._pipeline: Pipeline | None = None
         self._turn = threading.Condition()
-        # A thread has a priority of its own on Linux alone.
+        # Only Linux has a priority for each thread.
         self._can_wait = sys.platform == "linux"
         self._hurries = not self._can_wait
         self._is_over = False
         self._load = _Load()
 
     def work(self, is_patient: bool) -> None:
-        """Do what there is to do whenever it is this thread's turn, until the end."""
+        """Work whenever it is this thread's turn, until the end."""
         if is_patient and self._can_wait:
             os.setpriority(os.PRIO_PROCESS, threading.get_native_id(), PATIENT)
         while True:
@@ -94,37 +93,40 @@ class _Serving:
                 continue
             try:
                 goes_on = self._step()
-            except BaseException as error:  # the border of the process: the other side is told, and logs it
+            except BaseException as error:  # of any kind: the other process gets and logs it
                 self.failure = error
                 goes_on = False
-                if self._scribe is not None:
-                    self._scribe.stop()
+                if self._pipeline is not None:
+                    self._pipeline.stop()
             with self._turn:
                 self._is_over = not goes_on
                 self._hurries = not self._can_wait or self._is_waited_for()
                 self._turn.notify_all()
 
     def _step(self) -> bool:
-        """Write one block down; False when that was the last one."""
+        """Write one block; False after the last one."""
         place = self._next()
         if place is None:
-            if self._scribe is not None:
-                self._scribe.close()
+            if self._pipeline is not None:
+                self._pipeline.close()
             return False
         offset, length = place
         block = os.pread(self._spool, length, offset)
         while len(block) < length:
             block += os.pread(self._spool, length - len(block), offset + len(block))
-        if self._scribe is None:
-            self._scribe = Scribe.unpacked(block)
+        if self._pipeline is None:
+            self._pipeline = Pipeline.unpacked(block)
         else:
-            self._scribe.take(marshal.loads(block))
-        with suppress(BrokenPipeError):  # nobody listens any more, and there is all the more to write down
+            self._pipeline.take(marshal.loads(block))
+        with suppress(
+            BrokenPipeError
+        ):  # the other process has died, and its blocks must be written all the more
             os.write(1, DONE)
         return True
 
     def _next(self) -> tuple[int, int] | None:
-        """Where the next block lies; None after the last one. A place is written whole, so it is read whole."""
+        """Return the position of the next block; None after the last one. Positions are written atomically, so they are
+        read whole."""
         while not select.select([0], [], [], _LOOKS_FOR_ITS_PARENT)[0]:
             if os.getppid() != self._parent:
                 return None
@@ -132,7 +134,7 @@ class _Serving:
         return PLACE.unpack(read) if read else None
 
     def _is_waited_for(self) -> bool:
-        """Whether the other side has ended, or there is much to do."""
+        """Whether the other side has ended, or many blocks wait."""
         waiting = struct.unpack("i", fcntl.ioctl(0, termios.FIONREAD, bytes(4)))[0]
         if waiting > FAR_BEHIND * PLACE.size:
             return True
@@ -142,7 +144,7 @@ class _Serving:
 
 
 class _Load:
-    """How busy this machine is."""
+    """Measures the idle time of this machine."""
 
     def __init__(self) -> None:
         self._at = time.monotonic()
@@ -150,7 +152,7 @@ class _Load:
         self._has_spare = True
 
     def has_spare(self) -> bool:
-        """Whether cores were idle lately, or would have been but for us."""
+        """Whether cores were idle recently, or would have been without this process."""
         now = time.monotonic()
         if now - self._at >= LOOKS:
             idle = _idle()
@@ -160,14 +162,14 @@ class _Load:
 
 
 def _idle() -> float:
-    """Seconds that all cores together were idle, or busy with what gives way."""
+    """Idle seconds of all cores together, low-priority work included."""
     with open("/proc/stat", encoding="ascii") as stat:
         _, nice, _, idle = map(int, stat.readline().split()[1:5])
     return (nice + idle) / os.sysconf("SC_CLK_TCK")
 
 
 class _WithoutPandas(MetaPathFinder):
-    """pyarrow looks for pandas at its first column, and loading that would take longer than all else here."""
+    """pyarrow imports pandas at its first column, which would take longer than all else here."""
 
     def find_spec(self, fullname: str, path: object = None, target: object = None) -> None:
         if fullname == "pandas":

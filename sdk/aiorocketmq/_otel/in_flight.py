@@ -1,4 +1,4 @@
-"""Which messages consumers have in hand, counted without keeping any of them alive."""
+"""Messages that consumers have in flight, counted by weak references."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ Place: TypeAlias = tuple[str, str, str]
 
 @dataclass(slots=True, eq=False)
 class Arrival:
-    """A message from its arrival until nothing is left to do about it, or nobody holds it any more."""
+    """A message from its arrival until it is settled or garbage-collected."""
 
     client: ClientIdentity
     at: float
@@ -26,15 +26,15 @@ class Arrival:
     link: ref[ReceivedMessage]
 
 
-class InHand:
-    """Remembers arrivals by their message; counts those that push consumers have in their caches."""
+class InFlight:
+    """Records arrivals by message; counts those in the caches of push consumers."""
 
     def __init__(self) -> None:
         self._arrivals: dict[int, Arrival] = {}
         self._cached: dict[Place, list[int]] = {}
 
     def arrived(self, message: ReceivedMessage, client: ClientIdentity, at: float) -> None:
-        """Remember `message` for as long as somebody else holds it."""
+        """Record the arrival of `message` by a weak reference."""
         number = id(message)
         place = (client.client_id, message.topic, client.group or "")
 
@@ -50,22 +50,23 @@ class InHand:
             totals[1] += arrival.size
 
     def of(self, message: ReceivedMessage) -> Arrival | None:
-        """How `message` arrived, where that was seen."""
+        """Return the arrival of `message`, None if it was not observed."""
         return self._arrivals.get(id(message))
 
     def settled(self, message: ReceivedMessage) -> None:
-        """Nothing is left to do about `message`."""
+        """Remove a message that is settled."""
         arrival = self._arrivals.get(id(message))
         if arrival is not None:
             self._uncount(arrival)
 
     def forget(self, client_id: str) -> None:
-        """Leave the places of a client that has stopped out of all later counts."""
+        """Remove the counts of a client that has stopped."""
         for place in [place for place in self._cached if place[0] == client_id]:
             del self._cached[place]
 
     def cached(self, client_id: str | None = None) -> list[tuple[Place, int, int]]:
-        """Messages and bytes by place, of one client or of all; may be called from any thread."""
+        """Messages and bytes in flight by client, topic and group, of one client or of all; may be called from any
+        thread."""
         return [
             (place, totals[0], totals[1])
             for place, totals in list(self._cached.items())

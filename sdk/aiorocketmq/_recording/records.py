@@ -1,10 +1,9 @@
-"""Facts as they travel from a client to whoever writes them down: tuples of plain values, which cost next to nothing to
-make, to keep and to hand to another process (docs/reference/recording.md).
+"""Records of client events: tuples of plain values, which are cheap to create, keep and send to another process
+(docs/reference/recording.md).
 
-A fact begins with its kind and its time: the wall clock, the monotonic one, and the machine's where that is another, in
-nanoseconds. What happens to every message has kinds of its own, without an event for each; everything else is `EVENT`.
-Kinds from `RAW` on still hold the client's own objects: the event loop leaves to a thread what can be done later.
-"""
+A record begins with its kind and its time: the wall clock, the monotonic one, and the machine's if the clock is
+replaced, in nanoseconds. Frequent events have kinds of their own, without event objects; all others are `EVENT`. Kinds
+from `RAW` on still have the client's objects, so that the event loop leaves their processing to a thread."""
 
 from __future__ import annotations
 
@@ -25,7 +24,7 @@ from aiorocketmq._recording.rows import (
     sent,
 )
 from aiorocketmq._session.conversion import Read, Travelled, properties_of
-from aiorocketmq._session.emitting import Answer, Sent
+from aiorocketmq._session.events import Answer, Sent
 from aiorocketmq.hooks import (
     AckEvent,
     ChangeEvent,
@@ -40,15 +39,15 @@ from aiorocketmq.hooks import (
 )
 from aiorocketmq.message import ReceivedMessage
 
-Fact: TypeAlias = tuple[Any, ...]
-"""The kind, three times, and what the kind needs; nothing can say that of a tuple, hence Any."""
+Record: TypeAlias = tuple[Any, ...]
+"""The kind, three times, and the fields of that kind; no tuple type can express that, hence Any."""
 
 Note: TypeAlias = tuple[Any, ...]
-"""What `Drains` is to hear of an event: the name of its method, and arguments. Any, as for facts."""
+"""What an event means for `Drains`: the name of a method, and arguments. Any, as for records."""
 
 Shared: TypeAlias = tuple[str, bool, float, "int | None", "str | None", "str | None", "int | None", bool]
-"""What all messages of an answer share: their broker, whether they are leased and for how many seconds, the server's
-clock; and as rows tell it, attempt id, filter, lease and whether the server renews it."""
+"""What all messages of an answer share: the broker, whether they are leased and for how many seconds, the server's
+clock; then in the form of rows, attempt id, filter, lease and whether the server renews it."""
 
 BEGIN, END, LEFT_OUT, FAULT, CLIENT, MESSAGE, EVENT = range(7)
 DELIVERED, HANDLING, HANDLED, ACKING, ACKED, SENDING, SENT = range(7, 14)
@@ -56,20 +55,20 @@ RAW = 64
 RAW_EVENT, RAW_DELIVERED, RAW_SENDING, RAW_MESSAGE = range(RAW, RAW + 4)
 
 STOPPED = "stopped"
-"""The note of a client whose life is over; the account hears it, not the drains."""
+"""The note of a client that has stopped; for the row builder, not for drains."""
 
 SERVERS_LEASE = 60.0
-"""The lease of a poll that names none, in seconds."""
+"""The lease of a poll that specifies none, in seconds."""
 
 
-def plain(facts: Iterable[Fact]) -> list[Fact]:
-    """The same facts without objects of the client's."""
-    return [fact if fact[0] < RAW else _PLAIN[fact[0]](*fact[1:]) for fact in facts]
+def plain(records: Iterable[Record]) -> list[Record]:
+    """Return the same records without objects of the client."""
+    return [record if record[0] < RAW else _PLAIN[record[0]](*record[1:]) for record in records]
 
 
-def packed(facts: Sequence[Fact]) -> bytes:
+def packed(records: Sequence[Record]) -> bytes:
     """Facts for another process."""
-    listed: Any = list(facts)  # Any, as for facts
+    listed: Any = list(records)  # Any, as for records
     try:
         return marshal.dumps(listed)
     except ValueError:
@@ -77,7 +76,7 @@ def packed(facts: Sequence[Fact]) -> bytes:
 
 
 def exact(value: Any) -> Any:
-    """The same value where a program has put in values of types of its own, such as members of a StrEnum."""
+    """Return the same value with built-in types instead of subclasses such as members of a StrEnum."""
     if isinstance(value, str):
         return str.__str__(value)
     if isinstance(value, bool) or value is None:
@@ -92,12 +91,12 @@ def exact(value: Any) -> Any:
 
 
 def note_of(event: Event, wall_us: int) -> Note | None:
-    """What drains hear of an event, where it says anything about them."""
+    """Return the meaning of an event for drains, None if it has none."""
     make = _NOTES.get(type(event))
     return None if make is None else make(event, wall_us)
 
 
-def _of_event(wall_ns: int, mono_ns: int, real_ns: int | None, event: Event) -> Fact:
+def _of_event(wall_ns: int, mono_ns: int, real_ns: int | None, event: Event) -> Record:
     shape = SHAPES.get(type(event))
     kind = None if shape is None else shape.kind or kind_of(event)
     cells = () if shape is None or kind is None else shape.cells(event)
@@ -122,7 +121,7 @@ def _of_delivered(
     first: int,
     messages: Sequence[ReceivedMessage],
     wires: Sequence[Travelled | None],
-) -> Fact:
+) -> Record:
     entries = [
         (
             message.topic,
@@ -133,13 +132,13 @@ def _of_delivered(
     ]
     shared: Shared = (
         *(answer.broker, answer.is_leased, lease_of(answer.invisible), answer.server_us),
-        *(answer.attempt_id, filter_text(answer.wanted), milliseconds(answer.invisible), answer.auto_renew),
+        *(answer.attempt_id, filter_text(answer.filter), milliseconds(answer.invisible), answer.auto_renew),
     )
     return DELIVERED, wall_ns, mono_ns, real_ns, client_id, answer.operation, shared, first, entries
 
 
 def _read(message: ReceivedMessage) -> Read:
-    """What `properties_from` makes of a message of gRPC, for one that came otherwise."""
+    """Return the result of `properties_from` for a message that was not received over gRPC."""
     named = (
         *(message.lite_topic, message.queue.id, message.offset, message.message_id),
         *(message.message_group, message.tag, message.priority),
@@ -148,7 +147,7 @@ def _read(message: ReceivedMessage) -> Read:
     return named, (message.attempt, "", *times, message.transaction_id), dict(message.properties)
 
 
-def _of_sending(wall_ns: int, mono_ns: int, real_ns: int | None, client_id: str, told: Sent) -> Fact:
+def _of_sending(wall_ns: int, mono_ns: int, real_ns: int | None, client_id: str, told: Sent) -> Record:
     cells = sent(told.message, told.message_id, told.due_us, told.attempt)
     delay = _delay(told.due_us, wall_ns // 1000)
     return SENDING, wall_ns, mono_ns, real_ns, client_id, told.operation, cells, delay
@@ -156,13 +155,13 @@ def _of_sending(wall_ns: int, mono_ns: int, real_ns: int | None, client_id: str,
 
 def _of_message(
     wall_ns: int, mono_ns: int, real_ns: int | None, serial: int, message: ReceivedMessage
-) -> Fact:
+) -> Record:
     lease = message._lease
     delivery = None if lease is None else fingerprint(lease.first_handle)
     return MESSAGE, wall_ns, mono_ns, real_ns, serial, (*placed(message), delivery)
 
 
-_PLAIN: dict[int, Callable[..., Fact]] = {
+_PLAIN: dict[int, Callable[..., Record]] = {
     RAW_EVENT: _of_event,
     RAW_DELIVERED: _of_delivered,
     RAW_SENDING: _of_sending,
@@ -224,10 +223,10 @@ _NOTES: dict[type[Event], Callable[[Any, int], Note | None]] = {
 
 
 def _delay(due_us: int | None, wall_us: int) -> float:
-    """How long a message that is sent now is kept back, in seconds."""
+    """How long a message that is sent now is delayed, in seconds."""
     return 0.0 if due_us is None else (due_us - wall_us) / 1e6
 
 
 def lease_of(invisible: float | None) -> float:
-    """How long a poll's messages stay away, in seconds."""
+    """The lease of a poll's messages in seconds."""
     return SERVERS_LEASE if invisible is None else invisible

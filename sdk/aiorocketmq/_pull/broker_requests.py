@@ -1,4 +1,4 @@
-"""What brokers and administrators ask of a member of a group; remoting-protocol.md 6.14 and 6.15."""
+"""Requests of brokers and administrators to a member of a group; remoting-protocol.md 6.14 and 6.15."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ logger = logging.getLogger(__name__)
 Reset: TypeAlias = Callable[[Mapping[MessageQueue, int]], Coroutine[Any, Any, None]]
 
 
-class Asked:
-    """Answers for one consumer."""
+class BrokerRequests:
+    """Answers the requests for one consumer."""
 
     def __init__(self, session: RemotingSession, fetching: Fetching, reset: Reset) -> None:
-        """`reset` makes the consumer go on at other offsets in the queues that it holds."""
+        """`reset` continues at other offsets in the assigned queues."""
         self._session = session
         self._fetching = fetching
         self._reset = reset
@@ -49,7 +49,7 @@ class Asked:
                 raise ValueError("an offset is negative")
         except ValueError as error:
             logger.warning(
-                "a reset of offsets cannot be read, and nothing is reset: %s",
+                "a malformed reset of offsets is ignored: %s",
                 error,
                 extra=self._session.log_facts(),
             )
@@ -58,5 +58,5 @@ class Asked:
 
     def _positions(self) -> dict[MessageQueue, int]:
         positions = self._fetching.positions
-        known = {queue: positions.position(queue) for queue in positions.queues}
-        return {queue: position for queue, position in known.items() if position is not None}
+        by_queue = {queue: positions.position(queue) for queue in positions.queues}
+        return {queue: position for queue, position in by_queue.items() if position is not None}
