@@ -314,7 +314,7 @@ def _made_up(core: Broker, journal: Journal, expected: dict[str, Any]) -> str | 
     try:
         if not journal.repaired or "Repaired: " not in journal.repaired:
             return "repaired without a word"
-        names_another = "of another folder" in journal.repaired
+        names_another = "belong to different folders" in journal.repaired
         sent = {
             (name, message.content.message_id): message.content.body
             for name, messages in expected["messages"].items()
