@@ -379,7 +379,12 @@ async def changed_handle(fixture: Fixture) -> str:
 @documented("forward-with-a-changed-handle", "the message", rules=("consumption 5a",), needs=("dlq",))
 async def forward_with_a_changed_handle(fixture: Fixture) -> str:
     """A forward with a changed handle creates a dead letter of its message."""
-    consumer, delivery = await _leased(fixture)
+    topic = await fixture.topic(1)
+    consumer = await fixture.consumer(topic)
+    await fixture.send(topic, "earlier")  # servers that take another one take the first of all
+    await consumer.take(1)
+    await fixture.send(topic, "m")
+    delivery = await consumer.one()
     readers = await fixture.target.create_group(max_attempts=60)
     changed = await consumer.client.change_invisible(delivery, LEASE)
     reply = await consumer.client.forward_to_dead_letters(delivery, 1, handle=changed.receipt_handle)
