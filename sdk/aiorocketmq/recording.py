@@ -40,6 +40,7 @@ from aiorocketmq.hooks import (
     SettingsEvent,
 )
 from aiorocketmq.message import ReceivedMessage, SendReceipt
+from aiorocketmq.recording_format import VERSION
 
 if TYPE_CHECKING:
     from aiorocketmq._recording.writer import Writer
@@ -301,7 +302,7 @@ class _Series:
         self._ending = threading.Lock()
         self._ended = threading.Event()
         threading.Thread(target=self._look, args=(tick,), name="recording-clock", daemon=True).start()
-        cfg = {"version": "1", "writer": f"aiorocketmq {version('aiorocketmq')}"}
+        cfg = {"version": f"{VERSION}", "writer": f"aiorocketmq {version('aiorocketmq')}"}
         cfg["clock"] = "real" if clock is None else "manual"
         self.add((kinds.BEGIN, *self.now(), cfg))
 

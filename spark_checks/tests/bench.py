@@ -10,11 +10,11 @@ from pathlib import Path
 
 import pyarrow as pa
 import pytest
+from aiorocketmq.recording_format import arrow_schema
 from aiorocketmq_audit import engine, judgement
 from aiorocketmq_audit.audit import examined
 from aiorocketmq_audit.frames.frame import Frame, Recording
 from aiorocketmq_audit.generator import Shape
-from aiorocketmq_audit.generator.layout import SCHEMA
 from aiorocketmq_audit.generator.names import Names
 from aiorocketmq_audit.generator.planting import numbered
 from aiorocketmq_audit.generator.plants import KINDS, rows_of as rows_of_scene
@@ -105,7 +105,7 @@ def read(
 ) -> tuple[Recording, Gates]:
     """Write the rows as a recording, and read it as an audit does."""
     folder.mkdir(exist_ok=True)
-    parquet.write_table(pa.Table.from_pylist(list(rows), SCHEMA), folder / "rows.parquet")
+    parquet.write_table(pa.Table.from_pylist(list(rows), arrow_schema()), folder / "rows.parquet")
     return examined(spark, files.find((str(folder),)), narrowing, Running(spark))
 
 

@@ -90,16 +90,16 @@ def programs(tmp_path: Path) -> Callable[..., Path]:
 def record(tmp_path: Path) -> Callable[..., Path]:
     """Write histories as the recorders do, one file each; returns the folder."""
     parquet = pytest.importorskip("pyarrow.parquet")
-    from aiorocketmq._recording.files import SCHEMA
+    from aiorocketmq.recording_format import arrow_schema
     from pyarrow import Table
 
     def write(*histories: History, name: str = "runs") -> Path:
         folder = tmp_path / name
         folder.mkdir(parents=True, exist_ok=True)
         for history in histories:
-            rows = [{key: row[key] for key in SCHEMA.names} for row in history.rows]
+            rows = [{key: row[key] for key in arrow_schema().names} for row in history.rows]
             path = folder / f"{history.rows[0]['recorder']}-00000.parquet"
-            parquet.write_table(Table.from_pylist(rows, SCHEMA), path)
+            parquet.write_table(Table.from_pylist(rows, arrow_schema()), path)
         return folder
 
     return write

@@ -17,12 +17,12 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
+from aiorocketmq.recording_format import arrow_schema
 from aiorocketmq_audit.audit import audit, examined
 from aiorocketmq_audit.cli import audit as command
 from aiorocketmq_audit.engine import worked_out
 from aiorocketmq_audit.errors import NotARecording
 from aiorocketmq_audit.frames.settings import settings
-from aiorocketmq_audit.generator.layout import SCHEMA
 from aiorocketmq_audit.generator.plants import KINDS
 from aiorocketmq_audit.judgement import judge
 from aiorocketmq_audit.recording import files
@@ -58,7 +58,7 @@ KILLS = int(os.environ.get("AIOROCKETMQ_KILLS", "2"))
 def write(folder: Path, name: str, rows: Rows) -> None:
     """Write rows as a file that is complete as soon as it can be seen."""
     folder.mkdir(exist_ok=True)
-    parquet.write_table(pa.Table.from_pylist(rows, SCHEMA), folder / f".{name}")
+    parquet.write_table(pa.Table.from_pylist(rows, arrow_schema()), folder / f".{name}")
     (folder / f".{name}").rename(folder / name)
 
 

@@ -8,15 +8,14 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from aiorocketmq.recording_format import INTERVALS, QuietTime
+
 from aiorocketmq_fake.core.values import events
 from aiorocketmq_fake.core.values.codes import Code, TopicType
 from aiorocketmq_fake.core.values.frozen import value
 from aiorocketmq_fake.core.values.model import StoredMessage
 
 __all__ = ["Drained", "Drains"]
-
-INTERVALS = 2
-"""The quiet time is this many times the longest lease or delay."""
 
 SLACK = 1.0
 """Additional seconds for delays of the server."""
@@ -31,22 +30,6 @@ class Drained:
     topic: str
 
 
-class _Quiet:
-    """The start of the quiet time, and the longest lease or delay before it, in seconds."""
-
-    __slots__ = ("longest", "since", "told")
-
-    def __init__(self) -> None:
-        self.since = 0.0
-        self.longest = 0.0
-        self.told = -1.0
-        """Start of the quiet time for which a drain was reported."""
-
-    def disturb(self, at: float, interval: float = 0.0) -> None:
-        self.since = max(self.since, at)
-        self.longest = max(self.longest, interval)
-
-
 class Drains:
     """Follows the events of a broker.
 
@@ -55,8 +38,8 @@ class Drains:
     """
 
     def __init__(self) -> None:
-        self._topics: dict[str, _Quiet] = {}
-        self._pairs: dict[tuple[str, str], _Quiet] = {}
+        self._topics: dict[str, QuietTime] = {}
+        self._pairs: dict[tuple[str, str], QuietTime] = {}
         self._unfit_topics: set[str] = set()
         self._unfit_groups: set[str] = set()
         # Each function takes the type of its own key, which the type of a table cannot express: hence Any.
@@ -110,9 +93,9 @@ class Drains:
         topic = self._topic(event.topic)
         since = max(pair.since, topic.since)
         needed = INTERVALS * max(pair.longest, topic.longest) + SLACK
-        if pair.told == since or event.at < since + needed:
+        if pair.reported == since or event.at < since + needed:
             return None
-        pair.told = since
+        pair.reported = since
         return Drained(event.at, event.group, event.topic)
 
     def _topic_changed(self, event: events.TopicChanged) -> None:
@@ -125,8 +108,8 @@ class Drains:
         if event.deleted:
             self._unfit_groups.add(event.config.name)
 
-    def _topic(self, name: str) -> _Quiet:
-        return self._topics.setdefault(name, _Quiet())
+    def _topic(self, name: str) -> QuietTime:
+        return self._topics.setdefault(name, QuietTime())
 
-    def _pair(self, group: str, message: StoredMessage) -> _Quiet:
-        return self._pairs.setdefault((group, message.content.topic), _Quiet())
+    def _pair(self, group: str, message: StoredMessage) -> QuietTime:
+        return self._pairs.setdefault((group, message.content.topic), QuietTime())

@@ -16,6 +16,8 @@ from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, cast
 
+from aiorocketmq.recording_format import VERSION
+
 from aiorocketmq_fake.core.values.events import Event
 from aiorocketmq_fake.edge.drains import Drained, Drains
 from aiorocketmq_fake.edge.recording_rows import is_recorded, row_of
@@ -168,7 +170,7 @@ class Recorder:
         if kind == "recorder.start":
             clock = "real" if self._clock is None else "manual"
             cells["cfg"] = {
-                "version": "1",
+                "version": f"{VERSION}",
                 "writer": f"aiorocketmq_fake {version('aiorocketmq')}",
                 "clock": clock,
             }

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-import hashlib
-import json
 from collections.abc import Callable
 from typing import Any, TypeAlias
+
+from aiorocketmq import recording_format
+from aiorocketmq.recording_format import content_of, digest_of
 
 from aiorocketmq_fake.core.values import events
 from aiorocketmq_fake.core.values.codes import ClientType, Code, FilterType, Resolution
@@ -52,9 +53,9 @@ def row_of(event: events.Event | Drained) -> Cells:
     return cells
 
 
-def fingerprint(text: str) -> str | None:
-    """The hash of a receipt handle; None for none."""
-    return hashlib.sha256(text.encode()).hexdigest()[:16] if text else None
+def fingerprint(handle: str) -> str | None:
+    """Return the digest of a receipt handle; None for none."""
+    return recording_format.fingerprint(handle) if handle else None
 
 
 def _microseconds(seconds: float | None) -> int | None:
@@ -77,15 +78,8 @@ def _named(content: OutgoingMessage) -> Cells:
 
 
 def _digests(content: OutgoingMessage) -> Cells:
-    properties = dict(content.properties)
-    text = json.dumps(properties, sort_keys=True, ensure_ascii=False, separators=(",", ":"))
-    serial = properties.get("audit-serial", "")
-    return {
-        "body_sha": hashlib.sha256(content.body).hexdigest()[:32],
-        "props_sha": hashlib.sha256(text.encode()).hexdigest()[:32],
-        "producer": properties.get("audit-producer"),
-        "pseq": int(serial) if serial.isdecimal() and len(serial) < 19 else None,
-    }
+    cells = content_of(digest_of(content.body), content.properties)
+    return dict(zip(("body_sha", "props_sha", "producer", "pseq"), cells, strict=True))
 
 
 def _placed(message: StoredMessage) -> Cells:

@@ -9,9 +9,7 @@ from dataclasses import dataclass
 from typing import TypeAlias
 
 from aiorocketmq._recording.records import Note
-
-INTERVALS = 2
-"""Multiple of the longest lease or delay for which nothing must have happened."""
+from aiorocketmq.recording_format import INTERVALS, QuietTime
 
 SLACK = 15.0
 """Seconds that a server may take beyond that: the audit's tolerance of a late redelivery (recording.md, `late_ms`)."""
@@ -44,24 +42,10 @@ class Drained:
     """The oldest of the polls that show it: nothing is stated about messages that were sent later."""
 
 
-class _Quiet:
-    """Since when nothing has happened, and the longest delay or lease in seconds."""
-
-    __slots__ = ("longest", "since")
-
-    def __init__(self) -> None:
-        self.since = 0.0
-        self.longest = 0.0
-
-    def disturb(self, at: float, interval: float = 0.0) -> None:
-        self.since = at
-        self.longest = max(self.longest, interval)
-
-
-class _Pair(_Quiet):
+class _Pair(QuietTime):
     """A group and a topic."""
 
-    __slots__ = ("empty", "filters", "is_fit", "queues", "told", "was_handed")
+    __slots__ = ("empty", "filters", "is_fit", "queues", "was_handed")
 
     def __init__(self) -> None:
         super().__init__()
@@ -73,8 +57,6 @@ class _Pair(_Quiet):
         """All queues of any route so far: the messages of an unavailable broker still exist."""
         self.empty: dict[Queue, Poll] = {}
         """The latest poll of each queue that returned nothing."""
-        self.told = -1.0
-        """Begin of the quiet time for which a drain was reported."""
 
 
 class Drains:
@@ -85,7 +67,7 @@ class Drains:
     filter for the topic, or if polls do not specify the queues of the topic."""
 
     def __init__(self) -> None:
-        self._topics: dict[str, _Quiet] = {}
+        self._topics: dict[str, QuietTime] = {}
         self._pairs: dict[tuple[str | None, str], _Pair] = {}
         self._polls: dict[tuple[str, str | None], Poll] = {}
 
@@ -172,15 +154,15 @@ class Drains:
         quiet_from = since + INTERVALS * max(pair.longest, topic.longest) + SLACK
         polls = [pair.empty.get(queue) for queue in pair.queues]
         late = [poll for poll in polls if poll is not None and poll.now >= quiet_from]
-        if pair.told == since or len(late) < len(polls):
+        if pair.reported == since or len(late) < len(polls):
             return None
-        pair.told = since
+        pair.reported = since
         return Drained(group or "", name, min(late))
 
-    def _topic(self, name: str) -> _Quiet:
+    def _topic(self, name: str) -> QuietTime:
         topic = self._topics.get(name)
         if topic is None:
-            topic = self._topics[name] = _Quiet()
+            topic = self._topics[name] = QuietTime()
         return topic
 
     def _pair(self, group: str | None, topic: str) -> _Pair:

@@ -14,9 +14,7 @@ from typing import Any, TypeAlias
 from aiorocketmq._recording.rows import (
     NUMBERS,
     SHAPES,
-    digest_of,
     filter_text,
-    fingerprint,
     has_stopped,
     kind_of,
     milliseconds,
@@ -38,6 +36,7 @@ from aiorocketmq.hooks import (
     TransactionEndEvent,
 )
 from aiorocketmq.message import ReceivedMessage
+from aiorocketmq.recording_format import digest_of, fingerprint
 
 Record: TypeAlias = tuple[Any, ...]
 """The kind, three times, and the fields of that kind; no tuple type can express that, hence Any."""

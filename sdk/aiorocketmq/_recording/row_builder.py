@@ -27,12 +27,11 @@ from aiorocketmq._recording.rows import (
     Cells,
     Shape,
     Sheet,
-    content_of,
-    fingerprint,
 )
 from aiorocketmq._session.conversion import Read, properties_from
 from aiorocketmq._session.events import KNOWN, AckEntry
 from aiorocketmq.hooks import Phase
+from aiorocketmq.recording_format import content_of, fingerprint
 
 OPEN_CALLS = 65_536
 """Calls of a client that are remembered for their completions; polls are kept after theirs, for their deliveries."""

@@ -6,12 +6,9 @@ message instead, and its columns are filled in for all of them at once."""
 
 from __future__ import annotations
 
-import hashlib
-import json
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
-from functools import lru_cache
 from typing import Any, TypeAlias
 
 from aiorocketmq.errors import ServerError, TopicUnavailableError, UnreachableError
@@ -38,13 +35,11 @@ from aiorocketmq.hooks import (
     TransactionEndEvent,
 )
 from aiorocketmq.message import Message, MessageQueue, ReceivedMessage, SendReceipt
+from aiorocketmq.recording_format import content_of, digest_of, fingerprint
 from aiorocketmq.subscription import Sql, Tags
 
 Cells: TypeAlias = tuple[object, ...]
 """Values of some columns of one row."""
-
-PRODUCER_PROPERTY, SERIAL_PROPERTY = "audit-producer", "audit-serial"
-"""User properties by which an application may number its messages."""
 
 HEAD = ("seq", "kind", "t_wall_us", "t_mono_ns", "t_real_us", "epoch", "invoked_us", "invoked_seq")
 """Columns of all rows."""
@@ -53,7 +48,6 @@ CLIENT = ("client_id", "role", "group", "code")
 OPERATION = ("phase", "op_id")
 """Columns of calls and their completions."""
 
-_NO_PROPERTIES = hashlib.sha256(b"{}").hexdigest()[:32]
 # Names for members that are used for every message: the look-up on its enum takes several times as long.
 _INVOKE, _OK, _SINGLE = Phase.INVOKE, Phase.OK, Phase.SINGLE
 
@@ -140,33 +134,7 @@ def has_stopped(event: ClientEvent) -> bool:
     return event.phase is not _INVOKE
 
 
-# One handle occurs in several rows, shortly after each other.
-@lru_cache(maxsize=8_192)
-def fingerprint(text: str) -> str:
-    """The digest of a receipt handle: handles are long, and may be secrets of a kind."""
-    return hashlib.sha256(text.encode()).hexdigest()[:16]
-
-
 _CONTENT = ("body_sha", "props_sha", "producer", "pseq")
-
-
-def digest_of(body: bytes) -> str:
-    """The digest of a body."""
-    return hashlib.sha256(body).hexdigest()[:32]
-
-
-def content_of(digest: str, properties: Mapping[str, str]) -> Cells:
-    """The content of a message: the digest of its body, and its user properties."""
-    if not properties:
-        return digest, _NO_PROPERTIES, None, None
-    text = json.dumps(dict(properties), sort_keys=True, ensure_ascii=False, separators=(",", ":"))
-    serial = properties.get(SERIAL_PROPERTY, "")
-    return (
-        digest,
-        hashlib.sha256(text.encode()).hexdigest()[:32],
-        properties.get(PRODUCER_PROPERTY),
-        int(serial) if serial.isdecimal() and len(serial) < 19 else None,
-    )
 
 
 PLACED = (

@@ -13,7 +13,7 @@ from functools import partial
 from pickle import PicklingError
 from typing import TYPE_CHECKING
 
-from aiorocketmq._recording.files import Destination
+from aiorocketmq._recording.columns import Destination
 from aiorocketmq._recording.filesystems import is_shared
 from aiorocketmq._recording.pipeline import Pipeline
 from aiorocketmq._recording.records import ACKED, ACKING, DELIVERED, Record, packed

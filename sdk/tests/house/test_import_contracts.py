@@ -25,6 +25,7 @@ PLANTS = {
     "client-stands-alone": ("aiorocketmq/config.py", "import aiorocketmq_fake"),
     "fake-shares-only-the-wire": ("aiorocketmq_fake/edge/planted.py", "import aiorocketmq.config"),
     "audit-reads-files-only": ("aiorocketmq_audit/planted.py", "import aiorocketmq.errors"),
+    "recording-format-stands-alone": ("aiorocketmq/recording_format.py", "import aiorocketmq.hooks"),
     "nothing-imports-the-audit": ("aiorocketmq_conformance/planted.py", "import aiorocketmq_audit.cli"),
     "audit-stands-alone": ("aiorocketmq_audit/planted.py", "import aiorocketmq_fake.core"),
     "cores-only-decide": ("aiorocketmq_fake/core/planted.py", "import time"),

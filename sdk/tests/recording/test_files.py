@@ -84,7 +84,7 @@ def test_a_fact_that_cannot_become_a_row_ends_the_recording_and_cuts_it_visibly(
 def test_without_pyarrow_one_sentence_names_the_extra(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    for name in ("writer", "scribe", "files", "place"):
+    for name in ("writer", "pipeline", "columns", "filesystems"):
         monkeypatch.delitem(sys.modules, f"aiorocketmq._recording.{name}", raising=False)
     monkeypatch.setitem(sys.modules, "pyarrow", None)
     with pytest.raises(UsageError, match=r"pip install 'aiorocketmq\[recording\]'"):
@@ -102,7 +102,7 @@ def test_a_program_with_little_to_tell_has_its_files_completed_in_time(tmp_path:
 
 
 def test_a_new_file_is_begun_after_so_many_rows(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("aiorocketmq._recording.files.ROWS_PER_GROUP", RECORDS_PER_BLOCK)
+    monkeypatch.setattr("aiorocketmq.recording_format.ROWS_PER_GROUP", RECORDS_PER_BLOCK)
     recorder = Recorder(tmp_path, rows_per_file=RECORDS_PER_BLOCK)
     for number in range(3 * RECORDS_PER_BLOCK):
         recorder.observe(asked(number))
@@ -178,11 +178,11 @@ def test_a_place_that_nobody_knows_is_refused_with_a_sentence(
 def test_a_process_that_dies_leaves_whole_files_and_one_that_says_it_is_cut(tmp_path: Path) -> None:
     program = """
 import os, sys
-from aiorocketmq._recording import files
+from aiorocketmq import recording_format
 from aiorocketmq.hooks import ClientEvent, ClientIdentity, Phase, Role, SendEvent
 from aiorocketmq.message import Message
 from aiorocketmq.recording import RECORDS_PER_BLOCK, Recorder
-files.ROWS_PER_GROUP = RECORDS_PER_BLOCK
+recording_format.ROWS_PER_GROUP = RECORDS_PER_BLOCK
 recorder = Recorder(sys.argv[1], rows_per_file=2 * RECORDS_PER_BLOCK, own_process=False)
 client = ClientIdentity("p@1", Role.PRODUCER)
 for number in range(5 * RECORDS_PER_BLOCK):
@@ -208,7 +208,7 @@ recorder._series.writer._thread.submit(lambda: os.kill(os.getpid(), 9)).result()
 
 def test_rows_become_the_same_columns_as_pyarrow_would_make_of_them() -> None:
     import pyarrow
-    from aiorocketmq._recording.files import SCHEMA, batch_of
+    from aiorocketmq._recording.columns import SCHEMA, batch_of
 
     facts = [ClientEvent(client=CONSUMER, running=True), asked(1), delivered(received()), asked(2)]
     sheet = sheet_of(*enumerate(facts))

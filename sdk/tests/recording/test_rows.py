@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from aiorocketmq._recording.rows import fingerprint
 from aiorocketmq.errors import BusyError, RocketMQError, ServerError, TopicUnavailableError, UnreachableError
 from aiorocketmq.hooks import (
     AckEvent,
@@ -28,6 +27,7 @@ from aiorocketmq.hooks import (
 )
 from aiorocketmq.message import Message, MessageQueue, SendReceipt
 from aiorocketmq.recording import Recorder
+from aiorocketmq.recording_format import fingerprint
 from aiorocketmq.transaction import Resolution
 
 from sdk.tests.recording.events_as_rows import (

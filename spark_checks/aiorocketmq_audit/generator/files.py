@@ -7,11 +7,11 @@ from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
+from aiorocketmq.recording_format import arrow_schema
 from numpy.typing import NDArray
 from pyarrow import parquet
 
 from aiorocketmq_audit.generator.columns import NONE, WORDS, Columns, Ints, joined, taken
-from aiorocketmq_audit.generator.layout import SCHEMA
 from aiorocketmq_audit.generator.names import Names
 
 ROWS_PER_GROUP = 32_768
@@ -139,7 +139,7 @@ class ObserverFiles:
                 return pa.array(looked_up[field.name], field.type).take(numbers)
             return numbers.cast(field.type)
 
-        return pa.table([column(field) for field in SCHEMA], schema=SCHEMA)
+        return pa.table([column(field) for field in arrow_schema()], schema=arrow_schema())
 
 
 class _Series:
@@ -176,7 +176,7 @@ class _Series:
             part = table.slice(start, self._most - self._rows)
             if self._writer is None:
                 self._path = self._folder / f"{self._recorder}-{self.files:05}.parquet.open"
-                self._writer = parquet.ParquetWriter(self._path, SCHEMA, compression="zstd")
+                self._writer = parquet.ParquetWriter(self._path, arrow_schema(), compression="zstd")
                 self.files += 1
             self._writer.write_table(part)
             start += part.num_rows

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from aiorocketmq.recording_format import VERSION
+
 from aiorocketmq_audit.generator.columns import WORDS
-from aiorocketmq_audit.generator.layout import VERSION
 from aiorocketmq_audit.generator.shape import Shape
 from aiorocketmq_audit.generator.world import PICKED, PICKY, TAGS, TOPICS
 

@@ -11,10 +11,10 @@ from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
+from aiorocketmq.recording_format import VERSION, arrow_schema
 from pyarrow import parquet
 
 from aiorocketmq_audit.errors import WrongUse
-from aiorocketmq_audit.generator.layout import SCHEMA, VERSION
 from aiorocketmq_audit.generator.plants import KINDS, Planted, rows_of
 from aiorocketmq_audit.generator.plants.scene import Row
 from aiorocketmq_audit.generator.shape import Shape
@@ -92,7 +92,7 @@ def numbered(events: Sequence[Row], constant: Row, span_us: tuple[int, int]) -> 
         name = row.get("batch" if row["kind"] == "deliver" else "op_id")
         call = calls.get(name) if row.get("phase") != "invoke" else None
         own = {"seq": seq, "t_mono_ns": row["t_wall_us"] * 1000, "invoked_seq": call}
-        return dict.fromkeys(SCHEMA.names) | constant | row | own
+        return dict.fromkeys(arrow_schema().names) | constant | row | own
 
     return [whole(seq, row) for seq, row in enumerate(rows)]
 
@@ -102,6 +102,6 @@ def _write(folder: Path, run: str, observer: str, events: list[Row], span_us: tu
     name = f"planted-{observer}-{run}"
     constant: Row = {"run_id": run, "case_id": "", "recorder": name, "boot": "planted", "observer": observer}
     rows = numbered(events, constant, span_us)
-    table = pa.Table.from_pylist(rows, SCHEMA)
+    table = pa.Table.from_pylist(rows, arrow_schema())
     parquet.write_table(table, folder / f"{name}-00000.parquet", compression="zstd")
     return len(rows)

@@ -1,10 +1,12 @@
-"""The schema of recordings, version 1 of docs/reference/recording.md, as read by the audit.
+"""The schema of recordings for Spark, and the ranges of values (docs/reference/recording.md).
 
 Nothing is inferred from files: missing columns read as null, unknown ones are ignored.
 """
 
 from __future__ import annotations
 
+from aiorocketmq import recording_format
+from aiorocketmq.recording_format import REQUIRED, VERSION
 from pyspark.sql.types import (
     ArrayType,
     BooleanType,
@@ -17,21 +19,7 @@ from pyspark.sql.types import (
     StructType,
 )
 
-VERSION = 1
-"""The newest supported version; all from 1 to this one can be read."""
-
-REQUIRED = (
-    "run_id",
-    "case_id",
-    "observer",
-    "recorder",
-    "seq",
-    "boot",
-    "kind",
-    "t_wall_us",
-    "t_mono_ns",
-)
-"""Columns that are never null."""
+__all__ = ["BY_QUEUE", "COLUMNS", "ESSENTIAL", "GRAIN", "RANGES", "READ", "RECORDING", "REQUIRED", "VERSION"]
 
 ESSENTIAL = frozenset(
     {
@@ -42,70 +30,15 @@ ESSENTIAL = frozenset(
 )
 """Columns that every recorder writes and that checks require; without one in a file the verdict is unknown."""
 
-_TEXT, _INT, _LONG, _FLAG = StringType(), IntegerType(), LongType(), BooleanType()
-_QUEUES = ArrayType(StructType([StructField("broker", _TEXT), StructField("queue", _INT)]))
-
-COLUMNS: dict[str, DataType] = {
-    "run_id": _TEXT,
-    "case_id": _TEXT,
-    "observer": _TEXT,
-    "recorder": _TEXT,
-    "seq": _LONG,
-    "boot": _TEXT,
-    "kind": _TEXT,
-    "phase": _TEXT,
-    "op_id": _TEXT,
-    "t_wall_us": _LONG,
-    "t_mono_ns": _LONG,
-    "t_real_us": _LONG,
-    "invoked_us": _LONG,
-    "invoked_seq": _LONG,
-    "client_id": _TEXT,
-    "epoch": _INT,
-    "role": _TEXT,
-    "group": _TEXT,
-    "topic": _TEXT,
-    "lite_topic": _TEXT,
-    "broker": _TEXT,
-    "queue": _INT,
-    "offset": _LONG,
-    "message_id": _TEXT,
-    "message_group": _TEXT,
-    "tag": _TEXT,
-    "priority": _INT,
-    "body_sha": _TEXT,
-    "props_sha": _TEXT,
-    "producer": _TEXT,
-    "pseq": _LONG,
-    "attempt": _INT,
-    "delivery": _TEXT,
-    "handle": _TEXT,
-    "prev_handle": _TEXT,
-    "batch": _TEXT,
-    "batch_pos": _INT,
-    "receive_attempt": _TEXT,
-    "filter": _TEXT,
-    "invisible_ms": _LONG,
-    "auto_renew": _FLAG,
-    "reason": _TEXT,
-    "due_us": _LONG,
-    "born_us": _LONG,
-    "store_us": _LONG,
-    "server_deliver_us": _LONG,
-    "tx_id": _TEXT,
-    "resolution": _TEXT,
-    "source": _TEXT,
-    "code": _INT,
-    "grpc": _INT,
-    "result": _TEXT,
-    "generation": _LONG,
-    "queues": _QUEUES,
-    "commit_offset": _LONG,
-    "cfg": MapType(_TEXT, _TEXT),
-    "fault": MapType(_TEXT, _TEXT),
-    "clk": MapType(_TEXT, _LONG),
+_TEXT, _INT, _LONG = StringType(), IntegerType(), LongType()
+_TYPES: dict[str, DataType] = {
+    kind.simpleString(): kind
+    for kind in (
+        *(_TEXT, _INT, _LONG, BooleanType(), MapType(_TEXT, _TEXT), MapType(_TEXT, _LONG)),
+        ArrayType(StructType([StructField("broker", _TEXT), StructField("queue", _INT)])),
+    )
 }
-
+COLUMNS = {name: _TYPES[kind] for name, kind in recording_format.COLUMNS.items()}
 
 RECORDING = StructType([StructField(name, kind) for name, kind in COLUMNS.items()])
 """All columns are nullable for Spark, as files may lack them."""

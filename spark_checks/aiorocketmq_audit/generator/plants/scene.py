@@ -26,8 +26,8 @@ from collections.abc import Iterator
 from typing import Any, TypeAlias
 
 import pyarrow as pa
+from aiorocketmq.recording_format import arrow_schema
 
-from aiorocketmq_audit.generator.layout import SCHEMA
 from aiorocketmq_audit.generator.shape import Shape
 
 Row: TypeAlias = dict[str, Any]
@@ -94,7 +94,7 @@ class Scene:
             marks = words.pop().count("!") if words and words[-1].strip("!") == "" else 0
             subjects = words.pop(0).split(",") if words and "=" not in words[0] else []
             options = dict(word.split("=", 1) for word in (*_DEFAULTS.get(verb, "").split(), *words))
-            if unknown := options.keys() - _OPTIONS - set(SCHEMA.names):
+            if unknown := options.keys() - _OPTIONS - set(arrow_schema().names):
                 raise ValueError(f"no column or option: {', '.join(unknown)} in {step}")
             for moment in when.split(","):
                 at = self._values["t"] = self._sum(moment)
@@ -243,11 +243,13 @@ class Scene:
 
     def _cells(self, options: Options) -> Row:
         """Return the columns among the options."""
-        cells = {name: self._value(name, text) for name, text in options.items() if name in SCHEMA.names}
+        cells = {
+            name: self._value(name, text) for name, text in options.items() if name in arrow_schema().names
+        }
         return cells | ({"client_id": self._client(options["client"])} if "client" in options else {})
 
     def _value(self, column: str, text: str) -> Any:
-        kind = SCHEMA.field(column).type
+        kind = arrow_schema().field(column).type
         if text == "none":
             return None
         if column == "queues":
