@@ -10,7 +10,7 @@ from typing import Any
 
 from aiorocketmq.admin import Admin
 from aiorocketmq_conformance.targets.apache.server import ApacheServer
-from aiorocketmq_conformance.targets.readiness import STARTING, greet
+from aiorocketmq_conformance.targets.readiness import STARTING, wait_until_ready
 from anyio.from_thread import start_blocking_portal
 
 from benchmarks.plan import CLIENTS, STUB, WORKS
@@ -23,7 +23,7 @@ def real_server(version: str) -> Iterator[ApacheServer]:
     """Run a server with a fresh store; it is ready when this yields it."""
     server = ApacheServer(version)
     with start_blocking_portal() as portal, portal.wrap_async_context_manager(server):
-        portal.call(lambda: greet(server.grpc, patience=STARTING))
+        portal.call(lambda: wait_until_ready(server.grpc, patience=STARTING))
         yield server
 
 

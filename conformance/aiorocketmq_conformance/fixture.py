@@ -120,7 +120,7 @@ class Fixture:
     async def producer(self, *topics: str) -> ProbeClient:
         """Return a fresh producer that has sent its settings."""
         client = await self.client()
-        await client.present(requests.producer_settings(*topics))
+        await client.send_settings(requests.producer_settings(*topics))
         return client
 
     async def consumer(
@@ -141,7 +141,9 @@ class Fixture:
         if group is None:
             group = await self.target.create_group(ordered=ordered, max_attempts=max_attempts)
         kind = pb.ClientType.SIMPLE_CONSUMER if kind is None else kind
-        client = await self._presented(requests.consumer_settings(group, {topic: expression}, kind))
+        client = await self._client_with_settings(
+            requests.consumer_settings(group, {topic: expression}, kind)
+        )
         consumer = Consumer(client, topic, group, expression, kind)
         self._consumers.append(consumer)
         if prime:
@@ -152,14 +154,14 @@ class Fixture:
                 raise Inconclusive(f"a fresh group received {answer.deliveries} before anything was sent")
         return consumer
 
-    async def _presented(self, settings: pb.Settings) -> ProbeClient:
+    async def _client_with_settings(self, settings: pb.Settings) -> ProbeClient:
         """Return a fresh client that has sent its settings; retried after a restart, when a proxy may not know
         the group yet."""
         until = self.clock.now() + (FORGOTTEN if self.target.was_interrupted else 0.0)
         while True:
             client = await self.client()
             try:
-                await client.present(settings)
+                await client.send_settings(settings)
             except StreamEnded as ended:
                 if ended.code != "INVALID_ARGUMENT" or self.clock.now() >= until:
                     raise
@@ -312,7 +314,7 @@ class Fixture:
     async def _main_producer(self, topic: str) -> ProbeClient:
         if self._producer is None:
             self._producer = await self.client()
-            await self._producer.present(requests.producer_settings(topic))
+            await self._producer.send_settings(requests.producer_settings(topic))
         return self._producer
 
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 
-from aiorocketmq_conformance.attempt import attempt, one_line
 from aiorocketmq_conformance.blocks import Blocks, Step
 from aiorocketmq_conformance.case import Case, Level
 from aiorocketmq_conformance.consumer import LEASE, SHORT_POLL, Consumer, check_served
+from aiorocketmq_conformance.execution import execute, one_line
 from aiorocketmq_conformance.fixture import open_fixture
 from aiorocketmq_conformance.target import Target
 from aiorocketmq_conformance.targets.interface import BrokerUnderTest
@@ -42,7 +42,7 @@ async def _round(broker: BrokerUnderTest) -> dict[Step, str]:
     """Probe once; return failures by step."""
     probe = _Probe()
     case = Case("probe.all", (), Level.MUST, NEEDS, "A message is stored and delivered.", TIMEOUT, probe.run)
-    outcome = await attempt(case, broker)
+    outcome = await execute(case, broker)
     if outcome.verdict in {Verdict.FAIL, Verdict.ERROR}:
         probe.failures.setdefault(probe.step, outcome.detail)
     return probe.failures

@@ -8,10 +8,10 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 from importlib.metadata import version
 
-from aiorocketmq_conformance.attempt import attempt
 from aiorocketmq_conformance.blocks import Blocks
 from aiorocketmq_conformance.case import Case, Level
 from aiorocketmq_conformance.deviations import Deviation
+from aiorocketmq_conformance.execution import execute
 from aiorocketmq_conformance.results import CaseResult, RunResult
 from aiorocketmq_conformance.targets.interface import BrokerUnderTest
 from aiorocketmq_conformance.verdicts import Verdict
@@ -105,7 +105,7 @@ class Run:
 
     async def _judge(self, case: Case) -> CaseResult:
         started = time.monotonic()
-        outcome = await attempt(case, self._broker, self._blocks)
+        outcome = await execute(case, self._broker, self._blocks)
         verdict, detail = judge(case, outcome.verdict, outcome.detail, self._deviations.get(case.id))
         return CaseResult(
             case,

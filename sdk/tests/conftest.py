@@ -24,7 +24,7 @@ from aiorocketmq.admin import Admin, TopicType
 from aiorocketmq.message import ReceivedMessage
 from aiorocketmq_conformance.targets.apache.jars import has_proxy
 from aiorocketmq_conformance.targets.apache.server import ApacheServer
-from aiorocketmq_conformance.targets.readiness import STARTING, greet
+from aiorocketmq_conformance.targets.readiness import STARTING, wait_until_ready
 from aiorocketmq_fake import FakeBroker
 from aiorocketmq_fake.core.values.profiles import PROFILES
 from anyio.from_thread import BlockingPortal, start_blocking_portal
@@ -57,7 +57,7 @@ class RealServer:
     def greet(self) -> None:
         """Return when it answers."""
         if (endpoint := self.endpoint) is not None:
-            self._portal.call(lambda: greet(endpoint, patience=STARTING))
+            self._portal.call(lambda: wait_until_ready(endpoint, patience=STARTING))
 
     async def restart(self) -> None:
         """Stop it in good order and start it again; return when it answers."""

@@ -138,7 +138,7 @@ def _shared_queues(shares: Sequence[Share]) -> str:
     return (
         "<h2>Queues, shared by a group</h2>"
         f'<p class="soft">Four consumers of one group share {queues} queues over the remoting protocol, and one leaves '
-        "while messages come. A queue belongs to one of them at a time.</p>"
+        "under traffic. A queue belongs to one of them at a time.</p>"
         "<table><tr><th>consumer</th><th>queues of four</th><th>queues of three</th><th>messages read</th></tr>"
         f"{rows}</table>"
     )

@@ -85,7 +85,7 @@ class CallRecorder:
     _leases: dict[str, _Lease] = field(default_factory=dict)
     _numbers: itertools.count[int] = field(default_factory=itertools.count)
 
-    def presented(self, client_id: str, settings: pb.Settings) -> None:
+    def settings_accepted(self, client_id: str, settings: pb.Settings) -> None:
         """A client's settings were accepted, and these are the server's."""
         client = self._client(client_id, ROLES.get(settings.client_type), settings.subscription.group.name)
         self.emit(ClientEvent(client=client, running=True, phase=Phase.OK))
@@ -100,7 +100,7 @@ class CallRecorder:
             SettingsEvent(client=client, ordered=ordered, max_attempts=limit, steps=steps, order_grain=grain)
         )
 
-    def left(self, client_id: str) -> None:
+    def terminated(self, client_id: str) -> None:
         """A client was terminated."""
         if (client := self._clients.pop(client_id, None)) is not None:
             self.emit(ClientEvent(client=client, running=False, phase=Phase.OK))
@@ -246,7 +246,7 @@ class CallRecorder:
 
         def on_response(reply: pb.NotifyClientTerminationResponse | None) -> None:
             if _outcome(_status(reply))[0] is Phase.OK:
-                self.left(client_id)
+                self.terminated(client_id)
 
         return on_response
 

@@ -60,7 +60,7 @@ class Checker:
         self._decide = decide
         self.checks: list[Check] = []
         """Every check in the order of arrival."""
-        self.broken: list[BaseException] = []
+        self.errors: list[BaseException] = []
         """Errors of responses; a case asserts that it stays empty."""
         self._changed = asyncio.Condition()
         self._tasks: list[asyncio.Task[None]] = []
@@ -99,16 +99,16 @@ class Checker:
 
     async def _until(self, is_enough: Callable[[], bool]) -> None:
         async with self._changed:
-            await self._changed.wait_for(lambda: self.broken or is_enough())
-        if self.broken:
-            raise self.broken[0]
+            await self._changed.wait_for(lambda: self.errors or is_enough())
+        if self.errors:
+            raise self.errors[0]
 
     def _number(self, message_id: str | None) -> int:
         return len(self.checks) if message_id is None else len(self.of(message_id))
 
     async def _listen(self) -> None:
         stream = self.client.stream
-        assert stream is not None, "a checker presents itself first"
+        assert stream is not None, "the client must send its settings first"
         while True:
             try:
                 frame = await stream.next()
@@ -134,7 +134,7 @@ class Checker:
                     f"the answer to a check got {code_of(reply)}: {reply.status.message}"
                 )
         except AssertionError as error:  # raised in the case by `count`
-            self.broken.append(error)
+            self.errors.append(error)
         async with self._changed:
             self._changed.notify_all()
 

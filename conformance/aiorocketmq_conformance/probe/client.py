@@ -94,11 +94,11 @@ class ProbeClient:
         if self.settings is not None:
             with suppress(grpc.aio.AioRpcError, CallFailed):
                 await self.terminate(self._group)
-        await self.vanish()
+        await self.disconnect()
         if (call_recorder := self.clock.traffic.call_recorder) is not None:
-            call_recorder.left(self.client_id)
+            call_recorder.terminated(self.client_id)
 
-    async def vanish(self) -> None:
+    async def disconnect(self) -> None:
         """Disconnect without termination, as a crashed process does."""
         self.settings = None
         for stream in self._streams:
@@ -117,14 +117,14 @@ class ProbeClient:
         self._streams.append(self.stream)
         return self.stream
 
-    async def present(self, settings: pb.Settings) -> pb.Settings:
+    async def send_settings(self, settings: pb.Settings) -> pb.Settings:
         """Send `settings` (on a new stream if there is none yet) and return the server's.
 
         AssertionError if the response is not OK, StreamEnded if the server refused by ending the stream.
         """
         stream = self.stream or await self.open_stream()
         reply = await stream.settings(settings)
-        assert reply.status.code == pb.Code.OK, f"settings answered with {status_text(reply.status)}"
+        assert reply.status.code == pb.Code.OK, f"settings were answered with {status_text(reply.status)}"
         self.settings = reply.settings
         self._group = settings.subscription.group.name
         self._is_lite = settings.client_type in (
@@ -136,7 +136,7 @@ class ProbeClient:
             answered.CopyFrom(reply.settings)
             answered.client_type = settings.client_type
             answered.subscription.group.CopyFrom(settings.subscription.group)
-            call_recorder.presented(self.client_id, answered)
+            call_recorder.settings_accepted(self.client_id, answered)
         return reply.settings
 
     async def unary(self, name: str, request: Any, *, timeout: float = STUCK) -> Any:

@@ -50,7 +50,7 @@ class PushClient:
         self, client: ProbeClient, topic: str, group: str, handler: Handler, *, poll: float = 20.0
     ) -> None:
         """The client must have sent settings as a push consumer of `group`."""
-        assert client.settings is not None, "a push client presents itself first"
+        assert client.settings is not None, "the client must send its settings first"
         self.settings = client.settings
         """The server's settings for this client."""
         self.group = group
@@ -60,7 +60,7 @@ class PushClient:
         self._poll = poll
         self._fifo = self.settings.subscription.fifo
         self._attempts = self.settings.backoff_policy.max_attempts
-        self._lanes: dict[str, asyncio.Lock] = defaultdict(asyncio.Lock)
+        self._locks: dict[str, asyncio.Lock] = defaultdict(asyncio.Lock)
         self._running: set[asyncio.Task[None]] = set()
         self._loops: list[asyncio.Task[None]] = []
         self._changed = asyncio.Condition()
@@ -68,7 +68,7 @@ class PushClient:
         """Every delivery in the order of arrival, whether its handler has finished or not."""
         self.handled: list[Handled] = []
         """Every run of the handler in the order of its end."""
-        self.broken: list[BaseException] = []
+        self.errors: list[BaseException] = []
         """Errors of the client itself; a case asserts that it stays empty."""
 
     async def __aenter__(self) -> Self:
@@ -84,7 +84,7 @@ class PushClient:
         """Stop at once and terminate: the server releases the leases of this client (R7.9)."""
         await self.stop()
         reply = await self._client.terminate(self.group)
-        assert reply.status.code == pb.Code.OK, f"good-bye answered {code_of(reply)}"
+        assert reply.status.code == pb.Code.OK, f"termination was answered with {code_of(reply)}"
 
     async def stop(self) -> None:
         """Cancel the poll and the handlers that run."""
@@ -98,7 +98,7 @@ class PushClient:
 
         async def wait() -> None:
             async with self._changed:
-                await self._changed.wait_for(lambda: bool(self.broken) or enough(self.handled))
+                await self._changed.wait_for(lambda: bool(self.errors) or enough(self.handled))
 
         try:
             await within(self._clock, seconds, wait())
@@ -107,8 +107,8 @@ class PushClient:
             raise AssertionError(
                 f"handled {len(self.handled)} times in {seconds:g} s, last {last_runs}"
             ) from None
-        if self.broken:
-            raise self.broken[0]
+        if self.errors:
+            raise self.errors[0]
 
     @property
     def _clock(self) -> Clock:
@@ -121,7 +121,7 @@ class PushClient:
         try:
             self._client.require(Step.RECEIVE)
         except Blocked as blocked:
-            await self._break(blocked)
+            await self._fail(blocked)
             return
         while True:
             answer = await self._client.receive(
@@ -129,7 +129,7 @@ class PushClient:
             )
             if answer.error or answer.code not in {pb.Code.OK, pb.Code.MESSAGE_NOT_FOUND}:
                 code = answer.error or code_name(answer.code)
-                await self._break(AssertionError(f"push receive answered {code}"))
+                await self._fail(AssertionError(f"push receive was answered with {code}"))
                 return
             self.received += answer.deliveries
             for delivery in answer.deliveries:
@@ -142,12 +142,12 @@ class PushClient:
             if self._fifo:
                 # asyncio.Lock is fair, and tasks start in the order of the batch: so messages of a group stay in
                 # order.
-                async with self._lanes[delivery.message_group]:
+                async with self._locks[delivery.message_group]:
                     await self._in_order(delivery)
             else:
                 await self._once(delivery)
         except Exception as error:  # boundary of the task: raised in the case by `until`
-            await self._break(error)
+            await self._fail(error)
 
     async def _once(self, delivery: Delivery) -> None:
         if await self._handle(delivery, delivery.attempt):
@@ -161,7 +161,7 @@ class PushClient:
         while not await self._handle(delivery, attempt):
             if attempt >= self._attempts:
                 reply = await self._client.forward_to_dead_letters(delivery, self._attempts)
-                assert reply.status.code == pb.Code.OK, f"forward answered {code_of(reply)}"
+                assert reply.status.code == pb.Code.OK, f"forward was answered with {code_of(reply)}"
                 return
             await self._clock.sleep(self._interval(attempt))
             attempt += 1
@@ -181,17 +181,17 @@ class PushClient:
     async def _ack(self, delivery: Delivery) -> None:
         self._client.require(Step.ACKNOWLEDGE)
         response = await self._client.ack(self.topic, self.group, delivery)
-        assert response.status.code == pb.Code.OK, f"ack answered {status_text(response.status)}"
+        assert response.status.code == pb.Code.OK, f"ack was answered with {status_text(response.status)}"
 
     async def _beat(self) -> None:
         while True:
             await self._clock.sleep(HEARTBEAT_EVERY)
             reply = await self._client.heartbeat(self.group, pb.ClientType.PUSH_CONSUMER)
             if reply.status.code != pb.Code.OK:
-                await self._break(AssertionError(f"heartbeat answered {code_of(reply)}"))
+                await self._fail(AssertionError(f"heartbeat was answered with {code_of(reply)}"))
 
-    async def _break(self, error: BaseException) -> None:
-        self.broken.append(error)
+    async def _fail(self, error: BaseException) -> None:
+        self.errors.append(error)
         async with self._changed:
             self._changed.notify_all()
 

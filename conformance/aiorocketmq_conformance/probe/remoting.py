@@ -68,9 +68,9 @@ class RemotingProbe:
                 await self.leave(group, topic)
             except UnreachableError:
                 break
-        await self.vanish()
+        await self.disconnect()
 
-    async def vanish(self) -> None:
+    async def disconnect(self) -> None:
         """Disconnect without leaving, as a crashed process does."""
         self._joined.clear()
         await self._pool.close()
@@ -116,7 +116,9 @@ class RemotingProbe:
         """Return the current route of a topic. Request 105."""
         fields = {"topic": topic, "acceptStandardJsonOnly": "true"}
         answer = await self._request(self._name_server, RequestCode.GET_ROUTEINFO_BY_TOPIC, fields)
-        assert answer.code == ResponseCode.SUCCESS, f"the route of {topic} answered {response_text(answer)}"
+        assert answer.code == ResponseCode.SUCCESS, (
+            f"the route of {topic} was answered with {response_text(answer)}"
+        )
         return parse_route(answer.body)
 
     async def queues(self, topic: str) -> int:
@@ -248,14 +250,14 @@ class RemotingProbe:
         moment = -1 if to is None else round(to * 1000)
         fields = {"topic": topic, "group": group, "timestamp": moment, "isForce": "true"}
         answer = await self.ask(topic, RequestCode.INVOKE_BROKER_TO_RESET_OFFSET, fields)
-        assert answer.code == ResponseCode.SUCCESS, f"a reset answered {response_text(answer)}"
+        assert answer.code == ResponseCode.SUCCESS, f"a reset was answered with {response_text(answer)}"
 
     async def progress(self, topic: str, group: str) -> dict[int, Progress]:
         """Query the progress of a group in each queue that it has read. Request 208."""
         fields = {"topic": topic, "consumerGroup": group}
         answer = await self.ask(topic, RequestCode.GET_CONSUME_STATS, fields)
         assert answer.code == ResponseCode.SUCCESS, (
-            f"the question for progress answered {response_text(answer)}"
+            f"the query of progress was answered with {response_text(answer)}"
         )
         return {
             queue.id: Progress(typed(row.get("consumerOffset"), int), typed(row.get("brokerOffset"), int))
@@ -265,14 +267,16 @@ class RemotingProbe:
     async def end(self, topic: str, code: RequestCode, *, queue: int = 0) -> int | None:
         """Query the offset of an end of a queue: requests 30 (highest) and 31 (lowest)."""
         answer = await self.ask(topic, code, {"topic": topic, "queueId": queue})
-        assert answer.code == ResponseCode.SUCCESS, f"{code.name} answered {response_text(answer)}"
+        assert answer.code == ResponseCode.SUCCESS, f"{code.name} was answered with {response_text(answer)}"
         return number(answer, "offset")
 
     async def offset_at(self, topic: str, wall: float, *, queue: int = 0, **more: object) -> int | None:
         """Query the offset of a time in Unix seconds. Request 29."""
         fields = {"topic": topic, "queueId": queue, "timestamp": round(wall * 1000), **more}
         answer = await self.ask(topic, RequestCode.SEARCH_OFFSET_BY_TIMESTAMP, fields)
-        assert answer.code == ResponseCode.SUCCESS, f"an offset by time answered {response_text(answer)}"
+        assert answer.code == ResponseCode.SUCCESS, (
+            f"an offset by time was answered with {response_text(answer)}"
+        )
         return number(answer, "offset")
 
     # Members and locks
@@ -299,7 +303,7 @@ class RemotingProbe:
         )
         body = heartbeat_body(self.client_id, consumers=[consumer])
         answer = await self.ask(topic, RequestCode.HEART_BEAT, body=body)
-        assert answer.code == ResponseCode.SUCCESS, f"a heartbeat answered {response_text(answer)}"
+        assert answer.code == ResponseCode.SUCCESS, f"a heartbeat was answered with {response_text(answer)}"
         self._joined[group] = topic
         return version
 
@@ -313,7 +317,7 @@ class RemotingProbe:
         fields = {"consumerGroup": group}
         answer = await self.ask(topic, RequestCode.GET_CONSUMER_CONNECTION_LIST, fields)
         assert answer.code == ResponseCode.SUCCESS, (
-            f"the question for connections answered {response_text(answer)}"
+            f"the query of connections was answered with {response_text(answer)}"
         )
         return parse_connections(answer.body)
 
@@ -321,7 +325,7 @@ class RemotingProbe:
         """Unregister the member at the topic's broker. Request 35."""
         fields = {"clientID": self.client_id, "consumerGroup": group}
         answer = await self.ask(topic, RequestCode.UNREGISTER_CLIENT, fields)
-        assert answer.code == ResponseCode.SUCCESS, f"leaving answered {response_text(answer)}"
+        assert answer.code == ResponseCode.SUCCESS, f"leaving was answered with {response_text(answer)}"
         self._joined.pop(group, None)
 
     async def members(self, group: str, topic: str) -> tuple[str, ...]:
@@ -334,7 +338,7 @@ class RemotingProbe:
         answer = await self.ask(
             topic, RequestCode.LOCK_BATCH_MQ, body=await self._queues(group, topic, queues)
         )
-        assert answer.code == ResponseCode.SUCCESS, f"a lock answered {response_text(answer)}"
+        assert answer.code == ResponseCode.SUCCESS, f"a lock was answered with {response_text(answer)}"
         return sorted(queue.id for queue in parse_locked(answer.body))
 
     async def unlock(self, group: str, topic: str, *queues: int) -> None:
@@ -342,7 +346,7 @@ class RemotingProbe:
         answer = await self.ask(
             topic, RequestCode.UNLOCK_BATCH_MQ, body=await self._queues(group, topic, queues)
         )
-        assert answer.code == ResponseCode.SUCCESS, f"an unlock answered {response_text(answer)}"
+        assert answer.code == ResponseCode.SUCCESS, f"an unlock was answered with {response_text(answer)}"
 
     async def _queues(self, group: str, topic: str, queues: Sequence[int]) -> bytes:
         broker = (await self.broker_of(topic)).name

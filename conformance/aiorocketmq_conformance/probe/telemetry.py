@@ -48,7 +48,7 @@ class Telemetry:
             async with asyncio.timeout(seconds):
                 item = await self._commands.get()
         except TimeoutError:
-            raise StreamEnded("SILENCE", f"nothing came for {seconds:g} s") from None
+            raise StreamEnded("SILENCE", f"nothing arrived for {seconds:g} s") from None
         if isinstance(item, StreamEnded):
             self._commands.put_nowait(item)
             if item.code == "UNAVAILABLE":

@@ -14,7 +14,7 @@ from aiorocketmq_conformance.declaration import Declaration
 from aiorocketmq_conformance.probe.clock import RealClock
 from aiorocketmq_conformance.target import Target, TopicAdmin
 from aiorocketmq_conformance.targets.declarations import AT_FIRST_USE, PREPARATION
-from aiorocketmq_conformance.targets.readiness import greet
+from aiorocketmq_conformance.targets.readiness import wait_until_ready
 from aiorocketmq_conformance.targets.recordings import Recordings
 from aiorocketmq_conformance.targets.remoting_admin import remoting_admin
 
@@ -62,7 +62,7 @@ class AddressBroker:
         self._stack = AsyncExitStack()
 
     async def __aenter__(self) -> Self:
-        await greet(self._endpoint)
+        await wait_until_ready(self._endpoint)
         self._admin = await self._stack.enter_async_context(self._prepared())
         return self
 

@@ -22,7 +22,7 @@ PAUSE = 0.2
 NAME = "aiorocketmq-conformance-readiness"
 
 
-async def greet(endpoint: str, *, patience: float = 0.0) -> None:
+async def wait_until_ready(endpoint: str, *, patience: float = 0.0) -> None:
     """Query the route of an unlikely topic; any status will do. Raises TargetUnavailableError without a response:
     at once, or after `patience` seconds of retries."""
     request = pb.QueryRouteRequest(topic=resource(NAME))

@@ -77,7 +77,7 @@ async def test_the_probe_reads_queues_by_offset_and_commits() -> None:
         await broker.create_topic("t", queues=1)
         await broker.create_group("g")
         async with ProbeClient(broker.endpoint, "client", RealClock()) as client:
-            await client.present(requests.consumer_settings("g", {"t": "*"}))
+            await client.send_settings(requests.consumer_settings("g", {"t": "*"}))
             await client.send(requests.message("t", "one"), requests.message("t", "two"))
             queue = queues.queue_of("t", 0)
             pulled = await queues.pull(client, "g", queue, 0)
@@ -93,7 +93,7 @@ async def test_every_call_is_recorded_with_its_times_and_outcome() -> None:
     async with FakeBroker() as broker, ProbeClient(broker.endpoint, "client", clock) as client:
         await client.query_route("nowhere")
         with pytest.raises(StreamEnded):
-            await client.present(pb.Settings())
+            await client.send_settings(pb.Settings())
     calls = [(call.method, call.client_id, call.outcome) for call in clock.traffic.calls]
     assert calls == [
         ("QueryRoute", "client", "TOPIC_NOT_FOUND"),

@@ -125,7 +125,7 @@ async def test_a_server_that_answers_everything_with_an_error_is_not_judged_case
         judged = await judge(
             endpoint, tmp_path, "--create-topics", "auto", "--select", "simple.*", "--level", "M"
         )
-    reason = "probe of topic creation failed: settings answered with INTERNAL_SERVER_ERROR: no disk left"
+    reason = "probe of topic creation failed: settings were answered with INTERNAL_SERVER_ERROR: no disk left"
     assert judged.output.count(f"{reason}: cases that need it are not judged") == 1
     assert judged.exit_code == 3
     assert set(judged.verdicts.values()) == {"blocked", "n/a"}

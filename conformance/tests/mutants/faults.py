@@ -84,7 +84,7 @@ class JoiningFallsBack(Broker):
         return merged
 
 
-class DeafAfterGoodBye(Broker):
+class DeafAfterTermination(Broker):
     """After a termination the group receives nothing for ten minutes."""
 
     def terminate(self, client_id: str, group: str, *, now: float) -> None:
@@ -180,7 +180,7 @@ FAILURES = (
     Mutant("MU100", ("fault.broker-restart-clean",), core=RestartForgetsAcks),
     Mutant("MU106", ("reb.join-no-loss", "reb.all-leave-return"), core=JoiningFallsBack),
     Mutant("mu-newcomer-starves", ("reb.join-gets-share",), core=FirstComerTakesAll),
-    Mutant("mu-deaf-after-good-bye", ("reb.flap", "reb.all-leave-return"), core=DeafAfterGoodBye),
+    Mutant("mu-deaf-after-good-bye", ("reb.flap", "reb.all-leave-return"), core=DeafAfterTermination),
     Mutant("mu-acks-vanish", ("fault.ack-reply-lost", "fault.reset-peer"), core=AcksWithoutEffect),
     Mutant(
         "mu-nothing-comes-back",

@@ -37,7 +37,7 @@ class AnySettings(Broker):
 
 
 class RefusalsEndNothing(Broker):
-    """Heartbeats and good-byes are always OK."""
+    """Heartbeats and terminations are always OK."""
 
     def heartbeat(self, client_id: str, group: str, *, now: float) -> None:
         self.keep_alive(client_id, now=now)

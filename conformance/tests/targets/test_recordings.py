@@ -59,7 +59,7 @@ async def client(broker: FakeBroker, events: list[Event]) -> AsyncIterator[Probe
     clock.traffic.call_recorder = CallRecorder(events.append)
     async with ProbeClient(broker.endpoint, "probe", clock) as client:
         settings = requests.consumer_settings("billing", {"orders": "*"}, pb.ClientType.SIMPLE_CONSUMER)
-        await client.present(settings)
+        await client.send_settings(settings)
         yield client
 
 
@@ -132,7 +132,7 @@ async def test_settings_record_what_ordered_groups_lock(broker: FakeBroker) -> N
     clock.traffic.call_recorder = CallRecorder(events.append, "group")
     async with ProbeClient(broker.endpoint, "probe", clock) as client:
         settings = requests.consumer_settings("billing", {"orders": "*"}, pb.ClientType.SIMPLE_CONSUMER)
-        await client.present(settings)
+        await client.send_settings(settings)
     (told,) = of(events, SettingsEvent)
     assert isinstance(told, SettingsEvent)
     assert told.order_grain == "message_group"

@@ -56,7 +56,7 @@ async def namespace_isolated(fixture: Fixture) -> None:
         settings = requests.consumer_settings(group, {name: "*"}, pb.ClientType.SIMPLE_CONSUMER)
         for resource in (settings.subscription.group, settings.subscription.subscriptions[0].topic):
             resource.resource_namespace = namespace
-        await sides[namespace].present(settings)
+        await sides[namespace].send_settings(settings)
     for namespace, client in sides.items():
         message = requests.message(name, namespace)
         message.topic.resource_namespace = namespace

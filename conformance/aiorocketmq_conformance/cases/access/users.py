@@ -49,7 +49,7 @@ class Guarded:
         """Return a consumer that signs as a user and has sent its settings."""
         client = await self.client(key)
         kind = pb.ClientType.SIMPLE_CONSUMER
-        await client.present(requests.consumer_settings(self.group, {self.topic: "*"}, kind))
+        await client.send_settings(requests.consumer_settings(self.group, {self.topic: "*"}, kind))
         return Consumer(client, self.topic, self.group, "*", kind)
 
     async def send(self, client: ProbeClient, body: str) -> str:
@@ -98,14 +98,14 @@ async def bad_key(fixture: Fixture) -> None:
     """A signature of an unknown access key is UNAUTHORIZED."""
     broker = await guarded(fixture)
     await broker.user("user")
-    await denied(fixture, broker, await broker.client("nobody"))
+    await denied(fixture, broker, await broker.client("unknown"))
 
 
 async def denied(fixture: Fixture, broker: Guarded, client: ProbeClient) -> None:
     """Assert that a route query and a send of this client are refused."""
     route = code_of(await client.query_route(broker.topic))
     sent = await broker.send(client, "denied")
-    assert (route, sent) == (DENIED, DENIED), f"route answered {route}, send {sent}"
+    assert (route, sent) == (DENIED, DENIED), f"route was answered with {route}, send {sent}"
 
 
 @case("auth.bad-signature", rules=("R1.12",), level=EXTENSION, needs=NEEDS)

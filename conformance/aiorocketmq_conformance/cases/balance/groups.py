@@ -174,7 +174,7 @@ async def all_queues_served(fixture: Fixture, count: int) -> None:
     assert len(pool.deliveries) == 96, (
         f"{96 - len(pool.deliveries)} of 96 messages were never delivered: {queues}"
     )
-    assert len(queues) >= 6, f"24 message groups lie on {len(queues)} of eight queues only"
+    assert len(queues) >= 6, f"24 message groups are in {len(queues)} of eight queues only"
     # Every queue is in a consumer's assignment.
     assigned: set[int] = set()
     for one in members:

@@ -51,7 +51,7 @@ async def leave_notifies(fixture: Fixture) -> None:
 async def hang_up_notifies(fixture: Fixture) -> None:
     """A member that disconnects without unregistering is removed from the list, and the others are notified."""
     topic, group, first, second = await _pair(fixture)
-    await second.vanish()
+    await second.disconnect()
     await notices(first, 3)
     assert await first.members(group, topic) == (first.client_id,)
 
@@ -88,7 +88,7 @@ async def broadcast_quiet(fixture: Fixture) -> None:
     for member in members:
         await member.join(group, topic, model=BROADCASTING)
     await members.pop().leave(group, topic)
-    await members.pop().vanish()
+    await members.pop().disconnect()
     await fixture.clock.sleep(QUIET)
     assert await members[0].members(group, topic) == (members[0].client_id,)
     assert not members[0].notices, f"{len(members[0].notices)} notifications"

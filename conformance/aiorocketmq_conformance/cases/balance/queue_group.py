@@ -102,7 +102,9 @@ class Member:
     async def _pull(self, queue: int, offset: int, batch: int) -> None:
         group = self._group
         answer = await self.probe.pull(group.topic, group.name, offset, queue=queue, batch=batch, poll=5.0)
-        assert answer.records, f"queue {queue} at {offset} of {group.sent[queue]} answered {answer.name}"
+        assert answer.records, (
+            f"queue {queue} at {offset} of {group.sent[queue]} was answered with {answer.name}"
+        )
         self._read(queue, answer)
 
     async def _position(self, queue: int) -> int:
@@ -171,16 +173,16 @@ class Group:
     async def crash(self, member: Member) -> None:
         """Let a member disconnect without unregistering, and the others compute assignments."""
         self.members.remove(member)
-        await member.probe.vanish()
+        await member.probe.disconnect()
         await self._wait_notified()
         await self.share()
 
     async def share(self) -> None:
         """Let every member query the member list: all see the same, and every queue has one owner."""
-        everybody = tuple(sorted(member.client_id for member in self.members))
+        client_ids = tuple(sorted(member.client_id for member in self.members))
         for member in self.members:
             listed = await member.probe.members(self.name, self.topic)
-            assert listed == everybody, f"{len(listed)} of {len(everybody)} members are listed: {listed}"
+            assert listed == client_ids, f"{len(listed)} of {len(client_ids)} members are listed: {listed}"
             await member.share(listed)
         owned = sorted(queue for member in self.members for queue in member.positions)
         assert not self.members or owned == list(range(self.queues)), f"queues {owned} have owners"
@@ -240,7 +242,7 @@ class Workers:
     async def crash(self, member: Member) -> None:
         """Let a member disconnect during its work."""
         await self._cancel(self._works.pop(member))
-        await member.probe.vanish()
+        await member.probe.disconnect()
 
     async def send(self, rounds: int) -> None:
         """Store `rounds` messages in each queue, one after the other."""

@@ -132,7 +132,7 @@ async def all_leave_return(fixture: Fixture) -> None:
             await reader.commit(3)
             await member.leave(reader.group, reader.topic)
         else:
-            await member.vanish()
+            await member.disconnect()
     await reader.send(2)
     successor = await over_remoting(fixture, topic=reader.topic, group=reader.group)
     stored = await successor.committed()

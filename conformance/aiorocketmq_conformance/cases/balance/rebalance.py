@@ -49,7 +49,7 @@ class _Workers:
         work = self._works.pop(name)
         work.cancel()
         await asyncio.gather(work, return_exceptions=True)
-        await consumer.client.vanish()
+        await consumer.client.disconnect()
         return self.held.pop(name, [])
 
     async def until(self, count: int, within: float) -> None:
@@ -172,7 +172,7 @@ async def crash(fixture: Fixture) -> None:
     crashing = await _another(fixture, first)
     sent = await fixture.send(first.topic, *(f"m{n}" for n in range(6)))
     leased = await crashing.take(6, invisible=LEASE, settle=False)
-    await crashing.client.vanish()
+    await crashing.client.disconnect()
     window = expiry_window(fixture.target, LEASE)
     deliveries = await first.take(6, within=window.high + PROMPT, batch=6)
     assert {one.id for one in deliveries} == {one.id for one in sent}
@@ -207,7 +207,7 @@ async def crash_dups_bounded(fixture: Fixture) -> None:
     assert twice <= in_flight | unseen, (
         f"redelivered without having been in flight: {twice - in_flight - unseen}"
     )
-    assert in_flight <= twice, "what the crashed one held was not delivered again"
+    assert in_flight <= twice, "in-flight messages of the crashed consumer were not redelivered"
 
 
 @case("reb.flap", rules=("R7.1", "R2.16"), level=SHOULD, timeout=400.0)
@@ -255,7 +255,7 @@ async def fifo_handover(fixture: Fixture) -> None:
     sent = await fixture.backlog(owner.topic, *map(str, range(6)), group=fixture.fresh("mg"))
     leased = await owner.take(2, batch=2, invisible=LEASE, settle=False)
     assert [one.id for one in leased] == [one.id for one in sent[:2]]
-    await owner.client.vanish()
+    await owner.client.disconnect()
     window = expiry_window(fixture.target, LEASE, ordered=True)
     deliveries = await other.take(6, within=window.high + 2 * PROMPT, batch=2)
     assert [one.id for one in deliveries] == [one.id for one in sent], "out of order"

@@ -86,4 +86,4 @@ async def sdk_start_missing(fixture: Fixture, make: Callable[[str], object]) -> 
         make(fixture.target.endpoint)
     except (ValueError, TypeError, UsageError):
         return
-    raise AssertionError("taken as if nothing were missing")
+    raise AssertionError("accepted although something is missing")

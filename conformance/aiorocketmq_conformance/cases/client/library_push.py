@@ -193,7 +193,7 @@ async def corrupt_body(fixture: Fixture) -> None:
         push_consumer(proxied, group=group, subscriptions=[topic], handler=handle),
     ):
         await fixture.send(topic, "whole")
-        await until(lambda: spoiled > 0, "the spoiled message")
+        await until(lambda: spoiled > 0, "the corrupted message")
         end = fixture.clock.now() + nack_window(fixture.target, 60.0).high
         while not handled and fixture.clock.now() < end:
             await fixture.clock.sleep(1.0)

@@ -58,7 +58,7 @@ async def _consumer_settings(fixture: Fixture, kind: int, *, ordered: bool, atte
     topic = await fixture.topic()
     group = await fixture.group(ordered=ordered, max_attempts=attempts)
     client = await fixture.client()
-    settings = await client.present(requests.consumer_settings(group, {topic: "*"}, kind))
+    settings = await client.send_settings(requests.consumer_settings(group, {topic: "*"}, kind))
     assert settings.client_type == kind
     assert settings.subscription.group.name == group
     assert [entry.topic.name for entry in settings.subscription.subscriptions] == [topic]
@@ -83,9 +83,9 @@ async def settings_resend(fixture: Fixture) -> None:
     one, two = await fixture.topic(), await fixture.topic()
     group = await fixture.group()
     client = await fixture.client()
-    first = await client.present(requests.consumer_settings(group, {one: "a"}))
-    second = await client.present(requests.consumer_settings(group, {one: "a", two: "b"}))
-    third = await client.present(requests.consumer_settings(group, {two: "*"}))
+    first = await client.send_settings(requests.consumer_settings(group, {one: "a"}))
+    second = await client.send_settings(requests.consumer_settings(group, {one: "a", two: "b"}))
+    third = await client.send_settings(requests.consumer_settings(group, {two: "*"}))
     filters = [
         [(entry.topic.name, entry.expression.expression) for entry in reply.subscription.subscriptions]
         for reply in (first, second, third)
@@ -137,11 +137,11 @@ async def heartbeat_ok(fixture: Fixture, kind_name: str) -> None:
     topic = await fixture.topic()
     client = await fixture.client()
     if kind == pb.ClientType.PRODUCER:
-        await client.present(requests.producer_settings(topic))
+        await client.send_settings(requests.producer_settings(topic))
         reply = await client.heartbeat(kind=kind)
     else:
         group = await fixture.group()
-        await client.present(requests.consumer_settings(group, {topic: "*"}, kind))
+        await client.send_settings(requests.consumer_settings(group, {topic: "*"}, kind))
         reply = await client.heartbeat(group, kind)
     assert code_of(reply) == "OK"
 
@@ -160,7 +160,7 @@ async def terminate_ok(fixture: Fixture) -> None:
     topic = await fixture.topic()
     group = await fixture.group()
     client = await fixture.client()
-    await client.present(requests.consumer_settings(group, {topic: "*"}))
+    await client.send_settings(requests.consumer_settings(group, {topic: "*"}))
     assert code_of(await client.heartbeat(group, pb.ClientType.PUSH_CONSUMER)) == "OK"
     farewell = await client.terminate(group)
     assert code_of(farewell) == "OK"
@@ -177,7 +177,7 @@ async def stream_reconnect(fixture: Fixture) -> None:
     assert consumer.client.stream is not None
     await consumer.client.stream.cut()
     consumer.client.stream = None
-    await consumer.client.present(
+    await consumer.client.send_settings(
         requests.consumer_settings(consumer.group, {topic: "*"}, pb.ClientType.SIMPLE_CONSUMER)
     )
     await consumer.ack(leased)
@@ -244,7 +244,7 @@ async def assignment_covers(fixture: Fixture, count: int) -> None:
     covered: set[int] = set()
     for _ in range(count):
         client = await fixture.client()
-        await client.present(requests.consumer_settings(group, {topic: "*"}))
+        await client.send_settings(requests.consumer_settings(group, {topic: "*"}))
         response = await client.query_assignment(topic, group)
         assert code_of(response) == "OK"
         for assignment in response.assignments:

@@ -24,12 +24,12 @@ async def settings_group_change(fixture: Fixture) -> None:
     group = await fixture.group(max_attempts=17)
     client = await fixture.client()
     settings = requests.consumer_settings(group, {topic: "*"})
-    first = await client.present(settings)
+    first = await client.send_settings(settings)
     assert (first.subscription.fifo, first.backoff_policy.max_attempts) == (False, 17)
     await fixture.group(group, ordered=True, max_attempts=5)
     changed = fixture.clock.now()
     while True:
-        now = await client.present(settings)
+        now = await client.send_settings(settings)
         current = (now.subscription.fifo, now.backoff_policy.max_attempts)
         if current == (True, 5) or fixture.clock.now() > changed + 60.0:
             break
@@ -63,7 +63,7 @@ async def settings_illegal(fixture: Fixture, of_topic: bool) -> None:
         else requests.consumer_settings("no spaces!", {topic: "*"})
     )
     assert await _ended_by(fixture, wrong) == "INVALID_ARGUMENT"
-    await bystander.present(requests.producer_settings(topic))
+    await bystander.send_settings(requests.producer_settings(topic))
 
 
 @case("life.heartbeat-illegal-group", rules=("R2.14",), level=SHOULD)
@@ -72,7 +72,7 @@ async def heartbeat_illegal_group(fixture: Fixture) -> None:
     topic = await fixture.topic()
     group = await fixture.group()
     client = await fixture.client()
-    await client.present(requests.consumer_settings(group, {topic: "*"}))
+    await client.send_settings(requests.consumer_settings(group, {topic: "*"}))
     reply = await client.heartbeat("no spaces!", pb.ClientType.PUSH_CONSUMER)
     assert code_of(reply) == "ILLEGAL_CONSUMER_GROUP"
 
@@ -91,13 +91,13 @@ async def server_survives_bad_command(fixture: Fixture) -> None:
     """After an unsolicited response, settings on that stream, or on a new one, are answered."""
     topic = await fixture.topic()
     client = await fixture.client()
-    await client.present(requests.producer_settings(topic))
+    await client.send_settings(requests.producer_settings(topic))
     assert client.stream is not None
     stranger = pb.TelemetryCommand(
         thread_stack_trace=pb.ThreadStackTrace(nonce="12345678", thread_stack_trace="none")
     )
     await client.stream.send(stranger)
-    await client.present(requests.producer_settings(topic))
+    await client.send_settings(requests.producer_settings(topic))
 
 
 @case("life.language-unknown", rules=("R1.1",), level=INFORMATIONAL, prepared=("@topic",))
@@ -139,7 +139,7 @@ async def assignment_fifo(fixture: Fixture) -> None:
     topic = await fixture.topic(4)
     group = await fixture.group(ordered=True)
     client = await fixture.client()
-    await client.present(requests.consumer_settings(group, {topic: "*"}))
+    await client.send_settings(requests.consumer_settings(group, {topic: "*"}))
     response = await client.query_assignment(topic, group)
     assert code_of(response) == "OK"
     assert sorted(one.message_queue.id for one in response.assignments) == [0, 1, 2, 3]
@@ -164,7 +164,7 @@ async def idle_client_expires(fixture: Fixture) -> None:
     await fixture.send(topic, "m")
     leased = await silent.one(auto_renew=True, invisible=None)
     silent.deliveries.clear()  # it can no longer be acknowledged
-    await silent.client.vanish()
+    await silent.client.disconnect()
     redelivery = await other.one(until=leased.at + FORGOTTEN + PROMPT, poll=20.0, within=FORGOTTEN + PROMPT)
     fixture.note("after", round(redelivery.at - leased.at, 1))
     assert (redelivery.id, redelivery.attempt) == (leased.id, 2)

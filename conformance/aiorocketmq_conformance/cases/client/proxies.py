@@ -22,7 +22,9 @@ async def _through_another_proxy(fixture: Fixture, like: Consumer) -> Consumer:
     if fixture.target.second_proxy is None:
         raise NotApplicable("the target has no second proxy")
     client = await fixture.client(endpoint=fixture.target.second_proxy)
-    await client.present(requests.consumer_settings(like.group, {like.topic: like.expression}, like.kind))
+    await client.send_settings(
+        requests.consumer_settings(like.group, {like.topic: like.expression}, like.kind)
+    )
     return Consumer(client, like.topic, like.group, like.expression, like.kind)
 
 
@@ -38,7 +40,7 @@ async def proxy_switch(fixture: Fixture) -> None:
     window = nack_window(fixture.target, SHORT)
     asked_at = fixture.clock.now()
     reply = await there.client.change_invisible(nacked, SHORT)
-    assert reply.status.code == pb.Code.OK, f"change answered {code_of(reply)}"
+    assert reply.status.code == pb.Code.OK, f"change was answered with {code_of(reply)}"
     (redelivery,) = await there.take(1, within=window.high + PROMPT, settle=False)
     assert redelivery.id == nacked.id, f"{redelivery} was redelivered after its ack"
     assert redelivery.attempt == 2, f"attempt {redelivery.attempt}"

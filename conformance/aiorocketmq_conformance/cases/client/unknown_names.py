@@ -31,16 +31,16 @@ async def _uses(fixture: Fixture, client: ProbeClient, topic: str, group: str) -
     """Assert that a receive of the group is answered as declared: the group is created, or refused."""
     code = answered(await client.receive(topic, group, poll=SHORT_POLL, invisible=LEASE))
     if fixture.numbers["group.receive"] == "refused":
-        assert code in REFUSALS, f"a receive of a group that nobody made answered {code}"
+        assert code in REFUSALS, f"a receive of an unknown group was answered with {code}"
         return
-    assert code in EMPTY, f"a receive of a group that nobody made answered {code}"
+    assert code in EMPTY, f"a receive of an unknown group was answered with {code}"
     await _gets_messages(fixture, client, topic, group)
 
 
 async def _is_refused(client: ProbeClient, settings: pb.Settings) -> None:
     ended = "not at all"
     try:
-        await client.present(settings)
+        await client.send_settings(settings)
     except StreamEnded as refusal:
         ended = refusal.code
     assert ended == "INVALID_ARGUMENT", f"refused: {ended}"
@@ -68,8 +68,8 @@ async def unknown_group(fixture: Fixture, kind: int) -> None:
     if fixture.numbers["group.lookup"] == "refused":
         await _is_refused(client, settings)
         return
-    answered = await client.present(settings)
-    assert not answered.subscription.fifo, "a group that nobody made is ordered"
+    answered = await client.send_settings(settings)
+    assert not answered.subscription.fifo, "an unknown group is ordered"
     beat = await client.heartbeat(group, kind)
     assert code_of(beat) == "OK"
     await _uses(fixture, client, topic, group)
@@ -106,7 +106,7 @@ async def unknown_ordered_group(fixture: Fixture) -> None:
     # Whether messages are delivered in order follows from the receiver's settings.
     member = await fixture.consumer(topic, group=group)
     assert member.client.settings is not None
-    assert not member.client.settings.subscription.fifo, "made by a receive, and ordered"
+    assert not member.client.settings.subscription.fifo, "created by a receive, but ordered"
     first, second = await fixture.send(topic, "1", "2", group="one")
     deliveries = [await member.one(), await member.one()]
     assert sorted(one.id for one in deliveries) == sorted([first.id, second.id])
@@ -138,7 +138,7 @@ async def unknown_group_forward(fixture: Fixture) -> None:
     route = await consumer.client.query_route(f"%DLQ%{group}")
     if fixture.numbers["group.receive"] == "refused":
         assert code == "CONSUMER_GROUP_NOT_FOUND", f"answered with {code}"
-        assert code_of(route) == "TOPIC_NOT_FOUND", "refused, and a dead-letter topic is there"
+        assert code_of(route) == "TOPIC_NOT_FOUND", "refused, but a dead-letter topic exists"
     else:
         assert code == "OK", f"answered with {code}"
         reader = await fixture.consumer(f"%DLQ%{group}", prime=False)
@@ -157,21 +157,21 @@ async def unknown_topic(fixture: Fixture) -> None:
         requests.producer_settings(names[0]),
         requests.consumer_settings(group, {names[1]: "*"}),
     ):
-        await (await fixture.client()).present(settings)
+        await (await fixture.client()).send_settings(settings)
     for name in names:
         route = await client.query_route(name)
-        assert code_of(route) == "TOPIC_NOT_FOUND", f"{name} came into being"
+        assert code_of(route) == "TOPIC_NOT_FOUND", f"{name} was created"
 
 
 @case("dlq.unknown-topic", rules=("R5.1", "R10.2"), level=SHOULD, needs=("dlq",))
 async def unknown_dead_letters(fixture: Fixture) -> None:
     """A receive from the dead letters of an unknown group is refused like one from any unknown topic."""
     consumer = await fixture.consumer(await fixture.topic(1))
-    dead = f"%DLQ%{fixture.fresh('nobody')}"
+    dead = f"%DLQ%{fixture.fresh('unknown')}"
     code = answered(await consumer.client.receive(dead, consumer.group, poll=SHORT_POLL, invisible=LEASE))
     assert code == fixture.numbers["receive.unknown-topic"], f"answered with {code}"
     route = await consumer.client.query_route(dead)
-    assert code_of(route) == "TOPIC_NOT_FOUND", "the receive made a topic"
+    assert code_of(route) == "TOPIC_NOT_FOUND", "the receive created a topic"
 
 
 @case("simple.closed-groups", rules=("R10.2", "R5.1"), level=SHOULD, needs=("closed",))
@@ -183,11 +183,11 @@ async def closed_groups(fixture: Fixture) -> None:
     group = fixture.fresh("unknown")
     for _ in range(2):
         code = answered(await consumer.client.receive(topic, group, poll=SHORT_POLL, invisible=LEASE))
-        assert code in REFUSALS, f"a receive answered {code}"
+        assert code in REFUSALS, f"a receive was answered with {code}"
         answer = await consumer.client.forward_to_dead_letters(replace(leased, group=group), 3)
         assert code_of(answer) == "CONSUMER_GROUP_NOT_FOUND"
     route = await consumer.client.query_route(f"%DLQ%{group}")
-    assert code_of(route) == "TOPIC_NOT_FOUND", "refused, and a dead-letter topic is there"
+    assert code_of(route) == "TOPIC_NOT_FOUND", "refused, but a dead-letter topic exists"
     await consumer.ack(leased)
 
 
@@ -201,6 +201,6 @@ async def closed_groups_session(fixture: Fixture) -> None:
     if refused:
         await _is_refused(client, settings)
     else:
-        await client.present(settings)
+        await client.send_settings(settings)
     beat = await consumer.client.heartbeat(group, consumer.kind)
     assert code_of(beat) == ("ILLEGAL_CONSUMER_GROUP" if refused else "OK")

@@ -34,7 +34,7 @@ async def absent_is_clean(fixture: Fixture, name: str) -> None:
     topic, consumer = await fixture.subscribed(1, prime=False)
     await fixture.send(topic, "m0")
     code = await _code_of_call(consumer, name)
-    assert code in NOT_SERVED, f"{name} answered {code}"
+    assert code in NOT_SERVED, f"{name} was answered with {code}"
 
 
 async def _code_of_call(consumer: Consumer, name: str) -> str:

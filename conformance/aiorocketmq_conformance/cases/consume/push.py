@@ -184,7 +184,7 @@ async def success_final(fixture: Fixture) -> None:
     handled = [run for each in (one, two) for run in each.handled]
     assert Counter(run.delivery.id for run in handled) == ids
     assert all(run.succeeded and run.attempt == 1 for run in handled)
-    assert not one.broken + two.broken, f"{one.broken + two.broken}"
+    assert not one.errors + two.errors, f"{one.errors + two.errors}"
 
 
 async def _nothing_left(fixture: Fixture, clients: list[PushClient]) -> None:

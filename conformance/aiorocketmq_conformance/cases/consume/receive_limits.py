@@ -86,7 +86,9 @@ async def invisible_min(fixture: Fixture, seconds: float | None) -> None:
     topic, consumer = await fixture.subscribed()
     (sent,) = await fixture.send(topic, "m")
     answer = await consumer.receive(invisible=lease)
-    assert answered(answer) == "ILLEGAL_INVISIBLE_TIME", f"a lease of {lease:g} s answered {answered(answer)}"
+    assert answered(answer) == "ILLEGAL_INVISIBLE_TIME", (
+        f"a lease of {lease:g} s was answered with {answered(answer)}"
+    )
     assert [(one.id, one.attempt) for one in await consumer.take(1)] == [(sent.id, 1)]
 
 
@@ -181,7 +183,7 @@ async def resubscribe(fixture: Fixture) -> None:
     topic, consumer = await fixture.subscribed(1, expression="a")
     await fixture.send(topic, "a1", tag="a")
     assert [one.text for one in await consumer.take(1)] == ["a1"]
-    await consumer.client.present(
+    await consumer.client.send_settings(
         requests.consumer_settings(consumer.group, {topic: "b"}, pb.ClientType.SIMPLE_CONSUMER)
     )
     consumer.expression = "b"

@@ -53,7 +53,7 @@ async def ack_mixed(fixture: Fixture) -> None:
     assert entry_codes(response) == ["INVALID_RECEIPT_HANDLE", "OK"]
     redelivered = await fixture.deliveries_within(consumer, 10.0 + fixture.number("revive.high"))
     assert {one.id for one in redelivered} <= {stale.id}, (
-        f"acked beside an expired handle, delivered again: {redelivered}"
+        f"acked together with an expired handle, and delivered again: {redelivered}"
     )
 
 
@@ -80,7 +80,7 @@ async def ack_wrong_group(fixture: Fixture) -> None:
     response = await other.client.ack(topic, other.group, leased)
     fixture.note("answer", code_of(response))
     await _expect_redelivery(fixture, consumer, leased)
-    assert [one.id for one in await other.take(1)] == [leased.id], "lost for the group that named itself"
+    assert [one.id for one in await other.take(1)] == [leased.id], "lost for the other group"
 
 
 @case("simple.ack-wrong-topic", rules=("R6.5",), timeout=90.0)

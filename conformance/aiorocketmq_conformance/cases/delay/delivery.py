@@ -96,7 +96,7 @@ async def past(fixture: Fixture, seconds: float | None) -> None:
         f"delivered after {delivery.at - sent.acked_at:.1f} s"
     )
     assert delivery.message.system_properties.message_type == pb.MessageType.DELAY
-    assert not sent.receipt.recall_handle, "there is nothing to recall, but a handle"
+    assert not sent.receipt.recall_handle, "there is nothing to recall, but a recall handle"
 
 
 @case("delay.horizon-accept", rules=("4.1",), level=SHOULD, needs=NEEDS)
@@ -182,7 +182,7 @@ async def other_traffic(fixture: Fixture) -> None:
     prompt = await later(fixture, topic, -1.0, "now", "now too")
     deliveries = await consumer.take(2, within=PROMPT)
     once_each(prompt, deliveries)
-    assert max(one.at for one in deliveries) < due(waiting), "held back by the message that waits"
+    assert max(one.at for one in deliveries) < due(waiting), "delayed by the message that waits"
     once_each([waiting], await consumer.take(1, within=8.0 + 2 * PROMPT))
 
 

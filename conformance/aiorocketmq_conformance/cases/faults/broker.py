@@ -115,7 +115,7 @@ async def broker_pause(fixture: Fixture) -> None:
     window = expiry_window(fixture.target, LEASE)
     deliveries = await other.take(3, within=window.high + PROMPT)
     first = {one.id: one for one in leased}
-    assert {one.id for one in deliveries} == set(first), "of four held messages three had leases that ended"
+    assert {one.id for one in deliveries} == set(first), "of four in-flight messages three leases expired"
     for one in deliveries:
         assert one.at - first[one.id].asked_at >= window.low, f"{one} was redelivered early"
         assert one.attempt == 2
@@ -163,7 +163,7 @@ async def half_open(fixture: Fixture) -> None:
     clean = await fixture.consumer(await fixture.topic(1))
     endpoint, relay = await fixture.stack.enter_async_context(relay_to(fixture.target.endpoint))
     producer = await fixture.client(endpoint=endpoint)
-    await producer.present(requests.producer_settings(clean.topic))
+    await producer.send_settings(requests.producer_settings(clean.topic))
     reader = await _reader(await fixture.client(endpoint=endpoint), clean)
     sent = [await fixture.send_message(fixture.message(clean.topic, f"m{n}"), producer) for n in range(2)]
     leased = await reader.take(2, invisible=LEASE, settle=False)
@@ -179,10 +179,10 @@ async def half_open(fixture: Fixture) -> None:
     polling.cancel()
     await asyncio.gather(polling, return_exceptions=True)
     for client in (producer, reader.client):
-        await client.vanish()
+        await client.disconnect()
     reconnected = ProbeClient(fixture.target.endpoint, producer.client_id, fixture.clock)
     fixture.stack.push_async_callback(reconnected.close)
-    await reconnected.present(requests.producer_settings(clean.topic))
+    await reconnected.send_settings(requests.producer_settings(clean.topic))
     sent.append(await fixture.send_message(fixture.message(clean.topic, "after"), reconnected))
     back = ProbeClient(fixture.target.endpoint, reader.client.client_id, fixture.clock)
     fixture.stack.push_async_callback(back.close)
@@ -199,5 +199,5 @@ async def half_open(fixture: Fixture) -> None:
 
 
 async def _reader(client: ProbeClient, like: Consumer) -> Consumer:
-    await client.present(requests.consumer_settings(like.group, {like.topic: "*"}, like.kind))
+    await client.send_settings(requests.consumer_settings(like.group, {like.topic: "*"}, like.kind))
     return Consumer(client, like.topic, like.group, "*", like.kind)

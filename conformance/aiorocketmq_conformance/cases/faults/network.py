@@ -34,7 +34,7 @@ async def _behind(fixture: Fixture, consumer: Consumer, faults: ProxyFaults) -> 
     """Return another consumer of the same group that is connected through the faulty proxy."""
     endpoint = await fixture.stack.enter_async_context(faulty_proxy(fixture.target.endpoint, faults))
     client = await fixture.client(endpoint=endpoint)
-    await client.present(
+    await client.send_settings(
         requests.consumer_settings(consumer.group, {consumer.topic: "*"}, pb.ClientType.SIMPLE_CONSUMER)
     )
     return Consumer(client, consumer.topic, consumer.group, "*", pb.ClientType.SIMPLE_CONSUMER)
@@ -122,7 +122,7 @@ async def latency(fixture: Fixture) -> None:
     clean = await fixture.consumer(await fixture.topic())
     slow = await _behind(fixture, clean, ProxyFaults(delayed=0.3))
     producer = await fixture.client(endpoint=slow.client.endpoint)
-    await producer.present(requests.producer_settings(clean.topic))
+    await producer.send_settings(requests.producer_settings(clean.topic))
     sent: list[Sent] = list(
         await asyncio.gather(
             *(fixture.send_message(fixture.message(clean.topic, f"m{n}"), producer) for n in range(20))
@@ -141,7 +141,7 @@ async def jitter_loss(fixture: Fixture) -> None:
     clean = await fixture.consumer(await fixture.topic())
     lossy = await _behind(fixture, clean, ProxyFaults(lost=lost))
     producer = await fixture.client(endpoint=lossy.client.endpoint)
-    await producer.present(requests.producer_settings(clean.topic))
+    await producer.send_settings(requests.producer_settings(clean.topic))
     acknowledged: set[str] = set()
     attempted: set[str] = set()
 
@@ -183,7 +183,7 @@ async def reset_peer(fixture: Fixture) -> None:
     for round_ in range(6):
         async with faulty_proxy(fixture.target.endpoint, ProxyFaults()) as endpoint:
             async with ProbeClient(endpoint, fixture.fresh("client"), fixture.clock) as client:
-                await client.present(requests.producer_settings(clean.topic))
+                await client.send_settings(requests.producer_settings(clean.topic))
                 consumer = await _over(fixture, clean, endpoint)
                 for n in range(8):
                     message = fixture.message(clean.topic, f"r{round_}m{n}")
@@ -193,8 +193,8 @@ async def reset_peer(fixture: Fixture) -> None:
                 answer = await consumer.receive(batch=4, invisible=LEASE, poll=SHORT_POLL)
                 await consumer.ack(*answer.deliveries[:2])
                 deliveries += answer.deliveries[:2]
-                await client.vanish()
-            await consumer.client.vanish()
+                await client.disconnect()
+            await consumer.client.disconnect()
     left = len(acknowledged) - len({one.id for one in deliveries})
     deliveries += await clean.take(left, within=expiry_window(fixture.target, LEASE).high + 2 * PROMPT)
     deliveries += await fixture.deliveries_within(clean, SHORT_POLL)
@@ -205,7 +205,7 @@ async def reset_peer(fixture: Fixture) -> None:
 async def _over(fixture: Fixture, like: Consumer, endpoint: str) -> Consumer:
     client = await fixture.client(endpoint=endpoint)
     settings = requests.consumer_settings(like.group, {like.topic: "*"}, pb.ClientType.SIMPLE_CONSUMER)
-    await client.present(settings)
+    await client.send_settings(settings)
     return Consumer(client, like.topic, like.group, "*", pb.ClientType.SIMPLE_CONSUMER)
 
 
@@ -213,7 +213,7 @@ async def _stale_acks(fixture: Fixture, consumer: Consumer, held: list[Delivery]
     """Ack with expired leases: each is refused."""
     response = await consumer.client.ack(consumer.topic, consumer.group, *held)
     codes = set(entry_codes(response))
-    assert codes == {"INVALID_RECEIPT_HANDLE"}, f"late acks answered {codes}"
+    assert codes == {"INVALID_RECEIPT_HANDLE"}, f"late acks were answered with {codes}"
 
 
 @case("fault.partition-consumer", rules=("R6.2", "R7.1"), timeout=200.0)
@@ -293,7 +293,7 @@ async def crash_loop_consumer(fixture: Fixture) -> None:
             await crashing.ack(*answer.deliveries)
             good += answer.deliveries
         deaths += 1
-        await crashing.client.vanish()
+        await crashing.client.disconnect()
         crashing = await fixture.consumer(first.topic, group=first.group, prime=False)
     good += await crashing.receive_for(
         expiry_window(fixture.target, LEASE).high + retry_within(fixture), settle=True
@@ -310,7 +310,7 @@ async def producer_crash_tx(fixture: Fixture) -> None:
     """When a producer dies before its commit, another one is checked, and its resolution is applied once."""
     tx = await open_transactions(fixture, needs_checks=True)
     halves = await tx.prepare(*(f"m{n}" for n in range(3)))
-    await tx.producer.vanish()
+    await tx.producer.disconnect()
     successor = await fixture.producer(tx.topic)
     # Servers check producers of the topic: settings that name the topic suffice.
     checker = await tx.checker(always(COMMIT), successor)
@@ -325,7 +325,7 @@ async def clock_skew_client(fixture: Fixture) -> None:
     ones at their time."""
     topic, consumer = await fixture.subscribed(1, type="DELAY")
     skewed = await fixture.client(date_time="20990101T000000Z")
-    await skewed.present(requests.producer_settings(topic))
+    await skewed.send_settings(requests.producer_settings(topic))
     now = fixture.clock.wall()
     plain = requests.message(topic, "past", born_at=now + 3600, deliver_at=now - 1)
     delayed = requests.message(topic, "later", born_at=now + 3600, deliver_at=now + 6)

@@ -110,7 +110,7 @@ async def deadline_unknown(fixture: Fixture) -> None:
     proxy = faulty_proxy(fixture.target.endpoint, ProxyFaults(unanswered=frozenset({"SendMessage"})))
     endpoint = await fixture.stack.enter_async_context(proxy)
     producer = await fixture.client(endpoint=endpoint)
-    await producer.present(requests.producer_settings(topic))
+    await producer.send_settings(requests.producer_settings(topic))
     acked = {one.id for one in await fixture.send(topic, *(f"acked{n}" for n in range(5)))}
     attempted = set(acked)
     messages = [fixture.message(topic, f"unknown{n}") for n in range(20)]

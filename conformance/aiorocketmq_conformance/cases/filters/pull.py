@@ -202,5 +202,5 @@ async def declared_unknown(fixture: Fixture, unknown: str) -> None:
     code = (
         ResponseCode.SUBSCRIPTION_NOT_LATEST if unknown == "version" else ResponseCode.SUBSCRIPTION_NOT_EXIST
     )
-    assert answer.code == code, f"it is answered {answer.name}: {answer.remark}"
+    assert answer.code == code, f"was answered with {answer.name}: {answer.remark}"
     assert not answer.records

@@ -168,7 +168,7 @@ async def no_slot_waste(fixture: Fixture) -> None:
     for _ in range(20):
         batch = [fixture.message(topic, "b", tag="b") for _ in range(100)]
         answer = await producer.send(*batch)
-        assert answer.status.code == pb.Code.OK, f"a batch answered {code_of(answer)}"
+        assert answer.status.code == pb.Code.OK, f"a batch was answered with {code_of(answer)}"
     (matching,) = await _sent(fixture, topic, "a")
     (delivery,) = await consumer.take(1, within=PROMPT)
     assert delivery.id == matching.id

@@ -179,7 +179,7 @@ async def polling_time_of_an_old_client(fixture: Fixture) -> str:
     topic = await fixture.topic(1)
     group = await fixture.target.create_group()
     client = await fixture.client(x_mq_client_version="5.0.2")
-    await client.present(requests.consumer_settings(group, {topic: "*"}, pb.ClientType.SIMPLE_CONSUMER))
+    await client.send_settings(requests.consumer_settings(group, {topic: "*"}, pb.ClientType.SIMPLE_CONSUMER))
     return answered(await client.receive(topic, group, poll=10.0, deadline=4.0, invisible=LEASE))
 
 
@@ -254,7 +254,7 @@ async def unknown_language(fixture: Fixture) -> str:
     topic = await fixture.topic(1)
     client = await fixture.client(x_mq_language="KLINGON")
     try:
-        await client.present(requests.producer_settings(topic))
+        await client.send_settings(requests.producer_settings(topic))
     except StreamEnded as ended:
         return ended.code
     return "OK"

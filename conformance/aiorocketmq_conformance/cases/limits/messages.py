@@ -64,11 +64,11 @@ async def body(fixture: Fixture, kind: str) -> None:
     """A {} message of the largest advertised body is accepted, one byte more is MESSAGE_BODY_TOO_LARGE."""
     topic = await fixture.topic(type=kind)
     client = await fixture.client()
-    largest = (await client.present(requests.producer_settings(topic))).publishing.max_body_size
+    largest = (await client.send_settings(requests.producer_settings(topic))).publishing.max_body_size
     for size, expected in ((largest, "OK"), (largest + 1, "MESSAGE_BODY_TOO_LARGE")):
         message = fixture.message_of_type(topic, bytes(size), kind, delay=3600.0)
         reply = await client.send(message)
-        assert code_of(reply) == expected, f"{size} bytes answered {code_of(reply)}"
+        assert code_of(reply) == expected, f"{size} bytes were answered with {code_of(reply)}"
 
 
 @case("limit.body-empty", rules=("4.1",), level=SHOULD)

@@ -171,7 +171,7 @@ async def resync(fixture: Fixture) -> None:
     sent = await lite.send("l1", "1", "2")
     once_each(sent[:1], await consumer.take(1, batch=1))
     await fixture.clock.sleep(12.0)
-    await consumer.client.vanish()
+    await consumer.client.disconnect()
     await fixture.target.restart()
     successor = await lite.consumer()
     until = fixture.clock.now() + FORGOTTEN

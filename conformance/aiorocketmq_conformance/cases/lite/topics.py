@@ -143,7 +143,7 @@ async def ttl(fixture: Fixture) -> None:
     await fixture.clock.sleep(50.0)
     await lite.send("l1", "keeps it alive")
     await fixture.clock.sleep(50.0)
-    assert await _refused(lite, "l2"), "a lite topic that was written to 50 s ago has ended after 60 s"
+    assert await _refused(lite, "l2"), "a lite topic expired after 60 s although it was written to 50 s ago"
     await fixture.clock.sleep(15.0 + fixture.number("lite.scan"))
     consumer = await lite.consumer()
     assert await lite.sync(consumer, ADD, "l1", start=FROM_BEGINNING) == "OK"
@@ -198,7 +198,7 @@ async def unbound_group(fixture: Fixture) -> None:
     assert await lite.sync(consumer, ADD, "l1", group=stranger) != "OK"
     client = await fixture.client()
     try:
-        await client.present(
+        await client.send_settings(
             requests.consumer_settings(stranger, {lite.topic: "*"}, pb.ClientType.LITE_PUSH_CONSUMER)
         )
     except StreamEnded:

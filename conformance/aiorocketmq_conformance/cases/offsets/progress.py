@@ -34,7 +34,9 @@ async def _back(fixture: Fixture, consumer: Consumer, *, client_id: str | None =
         return await fixture.consumer(consumer.topic, group=consumer.group, prime=False)
     client = ProbeClient(fixture.target.endpoint, client_id, fixture.clock)
     fixture.stack.push_async_callback(client.close)
-    await client.present(requests.consumer_settings(consumer.group, {consumer.topic: "*"}, consumer.kind))
+    await client.send_settings(
+        requests.consumer_settings(consumer.group, {consumer.topic: "*"}, consumer.kind)
+    )
     return Consumer(client, consumer.topic, consumer.group, "*", consumer.kind)
 
 
@@ -88,7 +90,7 @@ async def resume_unacked(fixture: Fixture) -> None:
     await fixture.send_all(topic, _bodies(10))
     leased = await consumer.take(10, invisible=10.0, settle=False)
     await consumer.ack(*leased[:4])
-    await consumer.client.vanish()
+    await consumer.client.disconnect()
     consumer.deliveries.clear()
     after = await _back(fixture, consumer)
     within = 10.0 + fixture.number("revive.high") + PROMPT

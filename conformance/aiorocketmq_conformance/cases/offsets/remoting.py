@@ -82,7 +82,9 @@ async def unknown_topic(fixture: Fixture) -> None:
     name = fixture.fresh("topic")
     for _ in range(2):
         answer = await reader.probe.pull(reader.topic, reader.group, 0, named=name)
-        assert answer.code == ResponseCode.TOPIC_NOT_EXIST, f"it is answered {answer.name}: {answer.remark}"
+        assert answer.code == ResponseCode.TOPIC_NOT_EXIST, (
+            f"was answered with {answer.name}: {answer.remark}"
+        )
         assert not answer.records
 
 
@@ -94,7 +96,7 @@ async def unknown_queue(fixture: Fixture) -> None:
         answer = await reader.probe.pull(reader.topic, reader.group, 0, queue=queue)
         # Brokers before 5.3.3 have no code for it.
         refusals = {ResponseCode.INVALID_PARAMETER, ResponseCode.SYSTEM_ERROR}
-        assert answer.code in refusals, f"it is answered {answer.name}: {answer.remark}"
+        assert answer.code in refusals, f"was answered with {answer.name}: {answer.remark}"
         assert not answer.records
 
 
@@ -252,7 +254,7 @@ async def _moved(reader: RemotingReader, position: int) -> int | None:
     try:
         return (await within(reader.fixture.clock, PROMPT, reader.probe.moved()))[0]
     except TimeoutError:
-        raise AssertionError("the member was not notified of the move") from None
+        raise AssertionError("the member was not notified of the reset") from None
 
 
 @case("offset.reset-running", rules=MOVED, level=EXTENSION, needs=REMOTING)

@@ -43,7 +43,7 @@ async def same_queue(fixture: Fixture) -> None:
     assert set(queues) == set(groups)
     spread = {group: ids for group, ids in queues.items() if len(ids) > 1}
     assert not spread, f"message groups spread over queues: {spread}"
-    assert len({min(ids) for ids in queues.values()}) > 1, "twenty message groups on one of eight queues"
+    assert len({min(ids) for ids in queues.values()}) > 1, "twenty message groups in one of eight queues"
 
 
 @case("fifo.single-group", rules=("R8.4", "R8.9"), needs=ORDERED)
@@ -266,7 +266,7 @@ async def _on_two_queues(fixture: Fixture, consumer: Consumer) -> tuple[str, str
         if len(where) == 2:
             one, two = where.values()
             return one, two
-    raise AssertionError("twelve message groups all lie on one of four queues")
+    raise AssertionError("twelve message groups are all in one of four queues")
 
 
 @case("fifo.tag-filter-no-block", rules=("R8.18",), needs=ORDERED, timeout=90.0)
@@ -342,7 +342,7 @@ async def consumer_crash(fixture: Fixture) -> None:
     survivor = await fixture.consumer(crashing.topic, group=crashing.group, prime=False)
     leased = await crashing.one(invisible=10.0)
     crashing.deliveries.clear()  # it can no longer be acknowledged
-    await crashing.client.vanish()
+    await crashing.client.disconnect()
     deliveries = [(await survivor.take(1, batch=1, within=20.0, poll=20.0))[0] for _ in range(5)]
     assert [one.id for one in deliveries] == [one.id for one in sent]
     assert [one.attempt for one in deliveries] == [2, 1, 1, 1, 1]

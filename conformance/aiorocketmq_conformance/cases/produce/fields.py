@@ -149,7 +149,7 @@ async def spread(fixture: Fixture) -> None:
     await fixture.send_all(topic, [f"m{n}" for n in range(400)], concurrency=8)
     queues = Counter(one.queue for one in await consumer.take(400, within=60.0))
     fixture.note("least", min(queues.values()))
-    assert len(queues) == 8, f"400 messages lie on {len(queues)} of eight queues"
+    assert len(queues) == 8, f"400 messages are in {len(queues)} of eight queues"
     assert min(queues.values()) >= 12, f"a queue got {min(queues.values())} of 400"
 
 

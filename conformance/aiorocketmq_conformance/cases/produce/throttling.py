@@ -26,7 +26,7 @@ async def throttled(fixture: Fixture) -> None:
     codes = Counter(code_of(reply) for reply in replies)
     busy = code_name(_busy(fixture))
     assert set(codes) == {"OK", busy}, f"20 sends at once with a rate of {RATE:g}: {dict(codes)}"
-    assert codes["OK"] <= RATE + 1, f"{codes['OK']} of 20 sends at once were let through"
+    assert codes["OK"] <= RATE + 1, f"{codes['OK']} of 20 sends at once were accepted"
     refused = [
         message for message, reply in zip(messages, replies, strict=True) if reply.status.code != pb.Code.OK
     ]

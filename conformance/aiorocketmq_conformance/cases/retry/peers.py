@@ -22,7 +22,7 @@ async def any_consumer(fixture: Fixture) -> None:
     await fixture.send(topic, "m")
     leased = await owner.one(invisible=10.0)
     owner.deliveries.clear()  # it can no longer be acknowledged
-    await owner.client.vanish()
+    await owner.client.disconnect()
     window = expiry_window(fixture.target, 10.0)
     redelivery = await other.one(until=leased.at + window.high + PROMPT, poll=20.0)
     assert (redelivery.id, redelivery.attempt) == (leased.id, 2)
@@ -49,7 +49,7 @@ async def filter_changed(fixture: Fixture) -> None:
     topic, consumer = await fixture.subscribed(1, expression="a")
     await fixture.send(topic, "m", tag="a")
     await nack(consumer, await consumer.one())
-    await consumer.client.present(
+    await consumer.client.send_settings(
         requests.consumer_settings(consumer.group, {topic: "b"}, pb.ClientType.SIMPLE_CONSUMER)
     )
     consumer.expression = "b"
@@ -87,8 +87,8 @@ async def _wait_for_limit(fixture: Fixture, consumer: Consumer, attempts: int) -
         consumer.group, {consumer.topic: "*"}, pb.ClientType.SIMPLE_CONSUMER
     )
     end = fixture.clock.now() + 60.0
-    while (await consumer.client.present(settings)).backoff_policy.max_attempts != attempts:
-        assert fixture.clock.now() < end, "settings still tell the old limit after 60 s"
+    while (await consumer.client.send_settings(settings)).backoff_policy.max_attempts != attempts:
+        assert fixture.clock.now() < end, "settings still have the old limit after 60 s"
         await fixture.clock.sleep(2.0)
 
 

@@ -128,7 +128,7 @@ async def default_ladder_4(fixture: Fixture) -> None:
     fixture.note("advertised", str(steps))
     await _ladder(fixture, consumer, 4)
     # The other published intervals start with 1, 5, 10, 30 (inventory O1).
-    assert steps == [10.0, 30.0, 60.0, 120.0], f"the server's own ladder begins {steps}"
+    assert steps == [10.0, 30.0, 60.0, 120.0], f"the server's intervals start with {steps}"
 
 
 @case("timing.first-retry-stock", rules=("R7.3", "R6.10"), level=SHOULD, timeout=90.0)
@@ -190,7 +190,7 @@ async def wall_clock_jump(fixture: Fixture) -> None:
     # A client that was silent for an hour has expired, and sends its settings again.
     successor = await fixture.consumer(topic, group=consumer.group, prime=False)
     third = await successor.find(sent, invisible=60.0)
-    assert (second.attempt, third.attempt) == (2, 3), "an hour at once counted as several leases"
+    assert (second.attempt, third.attempt) == (2, 3), "a jump of one hour expired several leases"
     await successor.ack(third)
     await fixture.expect_nothing(successor, PROMPT)
 

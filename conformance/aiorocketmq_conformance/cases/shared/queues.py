@@ -132,19 +132,19 @@ class GrpcReader(Reader):
         """Return the committed offset; None if there is none."""
         answer = await get_offset(self._client, self.group, self._queue)
         code = code_of(answer)
-        assert code in {"OK", "OFFSET_NOT_FOUND"}, f"GetOffset answered {code}"
+        assert code in {"OK", "OFFSET_NOT_FOUND"}, f"GetOffset was answered with {code}"
         return answer.offset if code == "OK" else None
 
     async def commit(self, offset: int) -> None:
         """Commit an offset."""
         answer = await update_offset(self._client, self.group, self._queue, offset)
-        assert answer.status.code == pb.Code.OK, f"UpdateOffset answered {code_of(answer)}"
+        assert answer.status.code == pb.Code.OK, f"UpdateOffset was answered with {code_of(answer)}"
 
     async def query_offset(self, policy: str, at: float = 0.0) -> int | None:
         """Return the offset of BEGINNING, END, or TIMESTAMP with `at` in Unix seconds."""
         moment = at if policy == "TIMESTAMP" else None
         answer = await query_offset(self._client, self._queue, policy, at=moment)
-        assert answer.status.code == pb.Code.OK, f"QueryOffset answered {code_of(answer)}"
+        assert answer.status.code == pb.Code.OK, f"QueryOffset was answered with {code_of(answer)}"
         return answer.offset
 
     def empty(self, poll: float) -> Window:

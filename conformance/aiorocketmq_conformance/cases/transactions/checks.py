@@ -129,7 +129,7 @@ async def check_other_producer(fixture: Fixture) -> None:
     successor = await fixture.producer(tx.topic)
     sender = await fixture.producer(tx.topic)
     (half,) = await tx.prepare("m", client=sender)
-    await sender.vanish()
+    await sender.disconnect()
     await tx.producer.close()
     checker = await tx.checker(always(COMMIT), successor)
     # Producers are checked in turn, and a server may still try one that has just disconnected.
@@ -228,7 +228,7 @@ async def restart_open_half(fixture: Fixture) -> None:
     committed."""
     tx = await open_transactions(fixture, needs_checks=True)
     (half,) = await tx.prepare("m")
-    await tx.producer.vanish()
+    await tx.producer.disconnect()
     await fixture.target.restart()
     tx.producer = await fixture.producer(tx.topic)
     checker = await tx.checker(always(COMMIT))

@@ -93,7 +93,7 @@ async def reply_lost(fixture: Fixture) -> None:
     for half, faults in zip(halves, (ProxyFaults(unanswered=_END), ProxyFaults(lost=_END)) * 2, strict=True):
         proxy = faulty_proxy(fixture.target.endpoint, faults)
         blind = await fixture.client(endpoint=await fixture.stack.enter_async_context(proxy))
-        await blind.present(requests.producer_settings(tx.topic))
+        await blind.send_settings(requests.producer_settings(tx.topic))
         answer = ""
         try:
             await end_transaction(blind, tx.topic, half.receipt.transaction_id, COMMIT, timeout=PATIENCE)

@@ -22,7 +22,7 @@ from aiorocketmq_conformance.targets.apache.setups import AS_SHIPPED, Setup, set
 from aiorocketmq_conformance.targets.apache.unavailable import ApacheUnavailableError
 from aiorocketmq_conformance.targets.declarations import PREPARATION
 from aiorocketmq_conformance.targets.interface import TargetUnavailableError
-from aiorocketmq_conformance.targets.readiness import STARTING, greet
+from aiorocketmq_conformance.targets.readiness import STARTING, wait_until_ready
 from aiorocketmq_conformance.targets.recordings import RecordFault, Recordings
 from aiorocketmq_conformance.targets.remoting_admin import RemotingAccess, RemotingAdmin, open_admin
 from aiorocketmq_conformance.targets.shared_restart import SharedRestart
@@ -172,7 +172,7 @@ async def _answers(server: ApacheServer) -> None:
     """Wait until its gRPC service answers; not at all if there is none, as the broker is registered at its name
     server."""
     if endpoint := _endpoint(server):
-        await greet(endpoint, patience=STARTING)
+        await wait_until_ready(endpoint, patience=STARTING)
 
 
 @asynccontextmanager
@@ -182,7 +182,7 @@ async def _another_proxy(server: ApacheServer) -> AsyncIterator[str]:
             endpoint = await stack.enter_async_context(server.another_proxy())
         except ApacheUnavailableError as error:
             raise TargetUnavailableError(str(error)) from error
-        await greet(endpoint, patience=STARTING)
+        await wait_until_ready(endpoint, patience=STARTING)
         yield endpoint
 
 

@@ -13,7 +13,7 @@ from aiorocketmq_conformance.targets.apache.jars import cache_directory
 from aiorocketmq_conformance.targets.apache.server import ApacheServer
 from aiorocketmq_conformance.targets.apache.unavailable import ApacheUnavailableError
 from aiorocketmq_conformance.targets.interface import TargetUnavailableError
-from aiorocketmq_conformance.targets.readiness import STARTING, greet
+from aiorocketmq_conformance.targets.readiness import STARTING, wait_until_ready
 
 posix = pytest.mark.skipif(sys.platform == "win32", reason="the stand-in for Java is a shell script")
 
@@ -32,7 +32,7 @@ async def is_listening(endpoint: str) -> bool:
 @pytest.mark.real
 async def test_a_server_serves_both_wires_and_is_gone_afterwards() -> None:
     async with ApacheServer("5.5.0") as server:
-        await greet(server.grpc, patience=STARTING)
+        await wait_until_ready(server.grpc, patience=STARTING)
         async with Admin(f"namesrv://{server.namesrv}") as admin:
             await admin.create_topic("orders", type=TopicType.FIFO, queues=3)
             (queues,) = (await admin.route("orders")).queues
@@ -43,7 +43,7 @@ async def test_a_server_serves_both_wires_and_is_gone_afterwards() -> None:
         assert [await is_listening(endpoint) for endpoint in endpoints] == [True] * 3
     assert [await is_listening(endpoint) for endpoint in endpoints] == [False] * 3
     with pytest.raises(TargetUnavailableError):
-        await greet(server.grpc)
+        await wait_until_ready(server.grpc)
 
 
 @pytest.mark.real
@@ -53,7 +53,7 @@ async def test_a_restarted_broker_keeps_its_addresses_and_its_store() -> None:
         before = (server.grpc, server.namesrv, server.broker)
         await server.restart()
         assert (server.grpc, server.namesrv, server.broker) == before
-        await greet(server.grpc, patience=STARTING)
+        await wait_until_ready(server.grpc, patience=STARTING)
         assert "billing" in await admin.groups()
 
 
@@ -64,7 +64,7 @@ async def test_a_killed_broker_restarts_with_its_store() -> None:
         await admin.create_group("billing")
         await server.kill()
         await server.start()
-        await greet(server.grpc, patience=STARTING)
+        await wait_until_ready(server.grpc, patience=STARTING)
         assert "billing" in await admin.groups()
 
 
@@ -72,7 +72,7 @@ async def test_a_killed_broker_restarts_with_its_store() -> None:
 async def test_a_wrong_port_and_a_dead_one_differ() -> None:
     async with ApacheServer("5.5.0") as server:
         with pytest.raises(TargetUnavailableError, match="no RocketMQ 5 proxy answers"):
-            await greet(server.namesrv)
+            await wait_until_ready(server.namesrv)
 
 
 @pytest.fixture

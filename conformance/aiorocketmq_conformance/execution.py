@@ -1,4 +1,4 @@
-"""One attempt at one case: run it on its own target, clean up, and return the outcome."""
+"""Executes one case: runs it on its own target, and returns the outcome."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _NEEDED_STEPS = {
     # Cases of the client library run all of it, and not over the suite's own clients.
     "sdk": (Step.PREPARE, Step.SEND, Step.RECEIVE, Step.ACKNOWLEDGE),
 }
-"""Steps that follow from what a case needs; the others are known when the case comes to them."""
+"""Steps that follow from what a case needs; others are known when the case reaches them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,7 +39,7 @@ class Outcome:
     notes: Mapping[str, object] = field(default_factory=dict)
 
 
-async def attempt(case: Case, broker: BrokerUnderTest, blocks: Blocks | None = None) -> Outcome:
+async def execute(case: Case, broker: BrokerUnderTest, blocks: Blocks | None = None) -> Outcome:
     """Run `case` on its own target; every exception becomes a verdict, only cancellation propagates.
 
     With `blocks` a case that needs a blocked step ends there, and blocks what it shows not to work.
