@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import sys
 from importlib.metadata import version as installed_version
 from pathlib import Path
@@ -22,7 +21,7 @@ project_copyright = "the aiorocketmq developers"
 version = release = installed_version("aiorocketmq")
 
 sys.path.insert(0, str(Path(__file__).parent / "_extensions"))
-extensions = ["myst_parser", "sphinx.ext.autodoc", "sphinx_click", "llms_text"]
+extensions = ["myst_parser", "sphinx.ext.autodoc", "sphinx_click", "docstrings", "llms_text"]
 source_suffix = {".md": "markdown"}
 exclude_patterns = ["tests"]
 default_role = "code"
@@ -46,24 +45,6 @@ html_title = f"aiorocketmq {release}"
 html_static_path = ["_static"]
 html_css_files = ["wide.css"]
 
-RULE = re.compile(r"\bR\d+\.\d+\b")
-
-
-def mark_code(app: Sphinx, what: str, name: str, obj: object, options: object, lines: list[str]) -> None:
-    """Make the indented blocks of our docstrings, which people read as code, code for Sphinx as well; link rules."""
-    marked: list[str] = []
-    in_block = False
-    for line in lines:
-        indented = line.startswith("    ")
-        after_blank = not marked or not marked[-1].strip()
-        if indented and after_blank and not in_block:
-            marked += [".. code-block:: python", ""]
-            in_block = True
-        elif line.strip() and not indented:
-            in_block = False
-        marked.append(line if indented else RULE.sub(r":doc:`\g<0> </reference/rules>`", line))
-    lines[:] = marked
-
 
 def find_public_name(app: Sphinx, env: BuildEnvironment, node: Element, shown: Element) -> Element | None:
     """Resolve a name by the module that defines it, as in types, to the one under which users import it."""
@@ -77,5 +58,4 @@ def find_public_name(app: Sphinx, env: BuildEnvironment, node: Element, shown: E
 
 def setup(app: Sphinx) -> None:
     """Called by Sphinx."""
-    app.connect("autodoc-process-docstring", mark_code)
     app.connect("missing-reference", find_public_name)
