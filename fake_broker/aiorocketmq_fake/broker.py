@@ -91,9 +91,9 @@ class FakeBroker(Cluster):
         server's names (`{"transactionCheckInterval": 5000}`) or ours (`{"check_interval": 5.0}`), see `aiorocketmq
         fake settings`; with `clock="manual"` time passes only by `clock.advance`, from `start` on (an aware datetime;
         by default the present). `listen` is HOST:PORT, port 0 picks a free one; `control` opens the control service
-        as well. With `users` every call must be signed by one of them (14), those of the control service by one with
+        as well. With `users` every call must be signed by one of them, those of the control service by one with
         all rights; without users, no call is authenticated. `rates` limits calls per second by RPC; others are
-        refused as by a busy server (13.1). `record` names a folder for a recording, `event_log` a file to which every
+        refused as by a busy server. `record` names a folder for a recording, `event_log` a file to which every
         event is appended as a line of JSON; `metrics` is the HOST:PORT for Prometheus to scrape. `seed` is that of
         all random choices. `core` makes the core: one with a fault proves that a test detects it.
 

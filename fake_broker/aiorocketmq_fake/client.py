@@ -281,7 +281,7 @@ class FakeBrokerClient:
         return await self._order(client_id, "print_stack_trace")
 
     async def reconnect_endpoints(self, client_id: str) -> None:
-        """Ask a client to reconnect (2.3); it does not reply."""
+        """Ask a client to reconnect; it does not reply."""
         await self._order(client_id, "reconnect_endpoints")
 
     async def _order(

@@ -187,7 +187,7 @@ _PROPERTY_KEY = re.compile(r"[a-zA-Z][a-zA-Z0-9_.-]{0,63}")
 
 
 def check_client_properties(properties: dict[str, str]) -> None:
-    """Raise ValueError unless `properties` may travel in the client's settings (client-behaviour.md, 1.1)."""
+    """Raise ValueError unless `properties` may travel in the client's settings."""
     if len(properties) > 32:
         raise ValueError(f"at most 32 client properties are allowed, not {len(properties)}")
     for key, value in properties.items():

@@ -107,7 +107,7 @@ class RocketMQError(Exception):
         """The server's status code, if there is one."""
         self.server_text = server_text
         """The server's own text, at most 1,000 characters and an ellipsis; with some servers it is more precise than
-        the code (live-lessons.md, 11)."""
+        the code."""
         self.request_id = request_id
         """The id of the call, which is also in the server's logs."""
         self.endpoint = endpoint
@@ -397,7 +397,7 @@ ERROR_OF_CODE: Mapping[int, type[RefusedError] | type[BusyError]] = MappingProxy
 
 
 _OF_NO_TYPE = "the expected type is UNSPECIFIED"
-"""Servers report an unknown topic like this, if a message for it arrives (live-lessons.md, 11)."""
+"""Servers report an unknown topic like this, if a message for it arrives."""
 
 
 _UNREADABLE_FILTER = "parse the consumer's subscription failed"

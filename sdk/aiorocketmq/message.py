@@ -41,7 +41,7 @@ class MessageType(Enum):
 
 
 _MAX_PRIORITY = 2**31 - 1
-"""The maximum of the wire; servers use as many as a topic has queues (live-broker-session.md, 7.1)."""
+"""The maximum of the wire; servers use as many as a topic has queues."""
 
 
 def _check_number(name: str, value: object, kind: type | UnionType) -> None:

@@ -207,7 +207,7 @@ class Producer:
     async def recall(self, receipt: SendReceipt) -> None:
         """Recall a delayed message before it is delivered.
 
-        Success does not prove that the message was not delivered before (live-lessons.md, 12). Raises UsageError for a
+        Success does not prove that the message was not delivered before. Raises UsageError for a
         receipt without recall handle: only delayed messages have one, on servers that support it; further RefusedError,
         UnreachableError, and ClosedError outside of `async with`. Cancelled or unanswered, it may or may not have taken
         effect, and may be repeated."""

@@ -115,7 +115,7 @@ class PushConsumer:
         unless `allow_pop_members`. `invisible`, `create_group` and `lite_topics` are for gRPC only.
 
         Raises ValueError or TypeError for invalid arguments; a topic `%RETRY%...` is refused, because reading it can
-        stop redelivery for every group (live-lessons.md 5).
+        stop redelivery for every group.
         """
         check_group(group)
         filters = subscriptions_by_topic(subscriptions)
@@ -290,7 +290,7 @@ class PushConsumer:
         """Stop receiving these topics, or all, until resume(); messages in flight are still handled.
 
         Polls in flight are cancelled; what they would have returned is redelivered after 3 to 5 s, by servers before
-        5.5 after a whole lease (live-lessons.md 4). Raises ValueError for a topic that is not subscribed, and
+        5.5 after a whole lease. Raises ValueError for a topic that is not subscribed, and
         ClosedError outside of `async with`."""
         self._open().receiving.pause(self._chosen(topics))
 

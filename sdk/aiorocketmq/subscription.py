@@ -51,7 +51,7 @@ def dead_letters(group: str) -> str:
     """Return the dead-letter topic of a group, to subscribe to: `subscriptions=[dead_letters("billing")]`.
 
     It exists once the first message was moved there. A consumer of it is checked at its start: a group that allows too
-    few attempts would lose the dead letters instead of reading them (live-lessons.md 5), and raises UsageError. Raises
+    few attempts would lose the dead letters instead of reading them, and raises UsageError. Raises
     ValueError for a malformed group."""
     check_group(group)
     return DEAD_LETTERS + group
@@ -60,8 +60,7 @@ def dead_letters(group: str) -> str:
 def subscriptions_by_topic(subscriptions: Subscriptions) -> dict[str, Filter]:
     """Return the filter of each topic; ValueError for an invalid topic or expression.
 
-    Retry topics (`%RETRY%...`) are refused: reading one can stop redelivery for every group of the broker
-    (live-lessons.md, 5)."""
+    Retry topics (`%RETRY%...`) are refused: reading one can stop redelivery for every group of the broker."""
     if isinstance(subscriptions, str):
         raise TypeError(f"subscriptions must be a list or a mapping of topics; write [{subscriptions!r}]")
     pairs = (

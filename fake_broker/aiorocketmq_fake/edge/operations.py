@@ -97,7 +97,7 @@ class Operations:
     async def set_retention(
         self, *, retention: float | None = None, disk_used: float | None = None
     ) -> RetentionSnapshot:
-        """Set how many seconds messages are kept, and how full the disk is (0 to 1); return what is in force (11).
+        """Set how many seconds messages are kept, and how full the disk is (0 to 1); return what is in force.
 
         None leaves a value as it is. Above 0.75 expired messages are deleted at any hour, above 0.85 the oldest tenth
         of the log every 10 s, above 0.90 sends are refused, too. In a cluster this is about the first broker.
@@ -112,8 +112,7 @@ class Operations:
     # Users
 
     async def put_user(self, user: User) -> None:
-        """Add a user, or replace the one with that access key; from the first one on every call must be signed
-        (14)."""
+        """Add a user, or replace the one with that access key; from the first one on every call must be signed."""
         await self._do(Broker.put_user, user)
 
     async def remove_user(self, access_key: str) -> None:
@@ -136,7 +135,7 @@ class Operations:
     # Rates
 
     async def limit_rate(self, rpc: str, per_second: float | None) -> None:
-        """Limit an RPC to so many calls per second, 0 for none; others are refused as by a busy server (13.1).
+        """Limit an RPC to so many calls per second, 0 for none; others are refused as by a busy server.
 
         None lifts the limit. The token bucket holds one second's calls. Time is the broker's.
         """
@@ -237,7 +236,7 @@ class Operations:
         return await self._ask_client(Broker.print_stack_trace, client_id)
 
     async def reconnect_endpoints(self, client_id: str) -> None:
-        """Ask a client to reconnect (2.3); it does not reply."""
+        """Ask a client to reconnect; it does not reply."""
         self._drivers[0].run(self._first.reconnect_endpoints, client_id)
 
     @property

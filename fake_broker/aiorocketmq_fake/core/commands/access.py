@@ -47,7 +47,7 @@ class Need:
 
 @dataclass(frozen=True, slots=True)
 class Signature:
-    """The signature of a gRPC call: its headers, empty if absent. It covers the date alone (1.3)."""
+    """The signature of a gRPC call: its headers, empty if absent. It covers the date alone."""
 
     authorization: str = ""
     date_time: str = ""
@@ -74,7 +74,7 @@ AnySignature: TypeAlias = Signature | FrameSignature
 
 @dataclass(frozen=True, slots=True)
 class User:
-    """A user with an access key; every call is signed with the secret (1.3).
+    """A user with an access key; every call is signed with the secret.
 
     The patterns are names, prefixes with a star such as `orders*`, or `*` for all. ValueError for others.
     """

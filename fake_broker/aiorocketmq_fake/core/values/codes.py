@@ -1,13 +1,13 @@
 """The vocabulary of the protocol: status codes, enumerations, and the refusal that carries them.
 
-Numbers are those of the wire (`broker-semantics.md` 0.4), so that the edge converts by value.
+Numbers are those of the wire, so that the edge converts by value.
 """
 
 from enum import Enum, IntEnum, StrEnum
 
 
 class Code(IntEnum):
-    """Status codes of `apache.rocketmq.v2` (`broker-semantics.md` 0.4)."""
+    """Status codes of `apache.rocketmq.v2`."""
 
     OK = 20000
     MULTIPLE_RESULTS = 30000
@@ -65,7 +65,7 @@ class Code(IntEnum):
 
 
 class MessageType(IntEnum):
-    """Type of one message (`broker-semantics.md` R4.5)."""
+    """Type of one message (R4.5)."""
 
     UNSPECIFIED = 0
     NORMAL = 1
@@ -77,7 +77,7 @@ class MessageType(IntEnum):
 
 
 class TopicType(StrEnum):
-    """Attribute `message.type` of a topic: which messages it takes (`broker-semantics.md` R3.4, R4.6)."""
+    """Attribute `message.type` of a topic: which messages it takes (R3.4, R4.6)."""
 
     UNSPECIFIED = "UNSPECIFIED"
     NORMAL = "NORMAL"
@@ -90,7 +90,7 @@ class TopicType(StrEnum):
 
 
 class Permission(IntEnum):
-    """What may be done with a topic or one of its queues (`broker-semantics.md` R3.2)."""
+    """What may be done with a topic or one of its queues (R3.2)."""
 
     UNSPECIFIED = 0
     NONE = 1
@@ -115,7 +115,7 @@ _WRITABLE = (Permission.WRITE, Permission.READ_WRITE)
 
 
 class Encoding(IntEnum):
-    """How a body was compressed by its sender; the broker never decompresses it (`broker-semantics.md` R4.3)."""
+    """How a body was compressed by its sender; the broker never decompresses it (R4.3)."""
 
     UNSPECIFIED = 0
     IDENTITY = 1
@@ -123,8 +123,7 @@ class Encoding(IntEnum):
 
 
 class FilterType(IntEnum):
-    """Kind of a filter expression; unspecified and unknown kinds behave as TAG (`broker-semantics.md`
-    R5.24)."""
+    """Kind of a filter expression; unspecified and unknown kinds behave as TAG (R5.24)."""
 
     UNSPECIFIED = 0
     TAG = 1
@@ -132,7 +131,7 @@ class FilterType(IntEnum):
 
 
 class ClientType(IntEnum):
-    """Kind of client in settings and heartbeats (`broker-semantics.md` R2.7)."""
+    """Kind of client in settings and heartbeats (R2.7)."""
 
     UNSPECIFIED = 0
     PRODUCER = 1
@@ -144,7 +143,7 @@ class ClientType(IntEnum):
 
 
 class Resolution(IntEnum):
-    """What a client decided about its transaction (`broker-semantics.md` 9.2)."""
+    """What a client decided about its transaction."""
 
     UNSPECIFIED = 0
     COMMIT = 1
@@ -152,7 +151,7 @@ class Resolution(IntEnum):
 
 
 class LiteAction(IntEnum):
-    """How a list of lite topics changes a subscription (`broker-semantics.md` R4.33)."""
+    """How a list of lite topics changes a subscription (R4.33)."""
 
     PARTIAL_ADD = 0
     PARTIAL_REMOVE = 1
@@ -161,7 +160,7 @@ class LiteAction(IntEnum):
 
 
 class OffsetPolicy(IntEnum):
-    """Which offset `query_offset` asks for (`broker-semantics.md` 10.1)."""
+    """Which offset `query_offset` asks for."""
 
     BEGINNING = 0
     END = 1
@@ -169,7 +168,7 @@ class OffsetPolicy(IntEnum):
 
 
 class Surface(Enum):
-    """Where a refusal shows on the wire (`broker-semantics.md` R1.6, R1.7)."""
+    """Where a refusal shows on the wire (R1.6, R1.7)."""
 
     STATUS = "status"
     """A `Status` inside an ordinary answer (or an in-band telemetry status)."""
