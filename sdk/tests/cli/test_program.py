@@ -13,9 +13,12 @@ COMMANDS = ("audit", "client", "conformance", "demo", "fake", "group", "message"
 
 def command(*arguments: str) -> subprocess.CompletedProcess[str]:
     """Run the program in a process of its own."""
-    code = "from aiorocketmq.cli import main; main()"
     return subprocess.run(
-        [sys.executable, "-c", code, *arguments], capture_output=True, text=True, timeout=60, check=False
+        [sys.executable, "-m", "aiorocketmq", *arguments],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
     )
 
 
