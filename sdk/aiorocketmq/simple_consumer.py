@@ -20,9 +20,8 @@ from aiorocketmq._core.names import check_group
 from aiorocketmq._core.outcomes import RetryLater
 from aiorocketmq._core.settings import LITE_SIMPLE, Declaration
 from aiorocketmq._session.conversion import filter_text
-from aiorocketmq._session.retrying import retried
+from aiorocketmq._session.retrying import Tolerance, retried
 from aiorocketmq._session.session import Session
-from aiorocketmq._session.tolerance import Tolerance
 from aiorocketmq._simple.loops import Loops
 from aiorocketmq._simple.polls import Polls
 from aiorocketmq.connection import Connection, ConnectionOptions

@@ -24,7 +24,7 @@ _STANDSTILL = 5.0
 """Seconds: if a timer is later than this, the loop was blocked and not just busy."""
 
 
-class Rounds:
+class Scheduler:
     """The periodic jobs of one connection; belongs to the event loop on which the first client joins."""
 
     def __init__(self, random: Random) -> None:
@@ -85,17 +85,17 @@ class Rounds:
 class Member:
     """One client's membership in the scheduler."""
 
-    __slots__ = ("_has_left", "_rounds", "jobs", "tasks")
+    __slots__ = ("_has_left", "_scheduler", "jobs", "tasks")
 
-    def __init__(self, rounds: Rounds, tasks: Tasks) -> None:
-        self._rounds = rounds
+    def __init__(self, scheduler: Scheduler, tasks: Tasks) -> None:
+        self._scheduler = scheduler
         self._has_left = False
         self.tasks = tasks
         self.jobs: list[Job] = []
 
     def every(self, period: float, work: Work, *, name: str) -> Job:
         """Run `work` every `period` seconds, the first time after one period; after a failure sooner, with back-off."""
-        job = Job(self, self._rounds, period, work, name)
+        job = Job(self, self._scheduler, period, work, name)
         self.jobs.append(job)
         job.plan(period)
         return job
@@ -109,7 +109,7 @@ class Member:
         """Remove all jobs of this client and cancel running ones; calling it twice is harmless."""
         if not self._has_left:
             self._has_left = True
-            self._rounds.leave(self)
+            self._scheduler.leave(self)
             for job in self.jobs:
                 job.cancel()
             self.jobs.clear()
@@ -118,11 +118,11 @@ class Member:
 class Job:
     """One periodic job of one client."""
 
-    __slots__ = ("_is_over", "_period", "_rounds", "_task", "_watch", "_work", "member")
+    __slots__ = ("_is_over", "_period", "_scheduler", "_task", "_watch", "_work", "member")
 
-    def __init__(self, member: Member, rounds: Rounds, period: float, work: Work, name: str) -> None:
+    def __init__(self, member: Member, scheduler: Scheduler, period: float, work: Work, name: str) -> None:
         self.member = member
-        self._rounds = rounds
+        self._scheduler = scheduler
         self._period = period
         self._work = work
         self._watch = member.tasks.watch(name)
@@ -132,13 +132,13 @@ class Job:
     def plan(self, pause: float) -> None:
         """Schedule the next run in about `pause` seconds, unless the job has ended."""
         if not self._is_over and not self.member.has_left:
-            self._rounds.plan(self, pause)
+            self._scheduler.plan(self, pause)
 
     def end(self) -> None:
         """Remove the job; a current run completes."""
         self._is_over = True
         self._watch.end()
-        self._rounds.forget(self)
+        self._scheduler.forget(self)
         if self in self.member.jobs:
             self.member.jobs.remove(self)
 
@@ -159,7 +159,7 @@ class Job:
             failures = watch.failed(error)
             if error.may_retry:
                 retry = failure_pause(
-                    failures, throttled=isinstance(error, BusyError), rng=self._rounds.random
+                    failures, throttled=isinstance(error, BusyError), rng=self._scheduler.random
                 )
                 pause = min(retry, self._period)
         else:

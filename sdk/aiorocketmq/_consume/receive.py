@@ -12,8 +12,8 @@ from aiorocketmq._core.settings import FilterText
 from aiorocketmq._session import conversion
 from aiorocketmq._session.calls import RECEIVE
 from aiorocketmq._session.events import Answer
+from aiorocketmq._session.retrying import SHORT_POLL
 from aiorocketmq._session.session import Session
-from aiorocketmq._session.tolerance import SHORT_POLL
 from aiorocketmq.errors import (
     MalformedAnswerError,
     PermissionDeniedError,

@@ -20,8 +20,7 @@ from aiorocketmq._core.settings import FilterText
 from aiorocketmq._pull.interface import RETRY, PullCalls
 from aiorocketmq._session.client import Client
 from aiorocketmq._session.events import Answer
-from aiorocketmq._session.retrying import retried
-from aiorocketmq._session.tolerance import Tolerance
+from aiorocketmq._session.retrying import Tolerance, retried
 from aiorocketmq.errors import RocketMQError, UsageError
 from aiorocketmq.hooks import AssignEvent, CommitEvent, Grain, SeekEvent
 from aiorocketmq.message import MessageQueue, ReceivedMessage

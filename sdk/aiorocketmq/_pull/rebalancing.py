@@ -20,7 +20,7 @@ from aiorocketmq._pull.interface import Broadcast
 from aiorocketmq._pull.locking import QueueLocks
 from aiorocketmq._pull.remoting_calls import RemotingPullCalls
 from aiorocketmq._session.client import Client
-from aiorocketmq._session.tolerance import Tolerance
+from aiorocketmq._session.retrying import Tolerance
 from aiorocketmq._transport.network import loop_time
 from aiorocketmq.allocation import Allocation, Averagely, check_allocation, share
 from aiorocketmq.errors import RocketMQError, ServerError, UnreachableError

@@ -26,10 +26,9 @@ from aiorocketmq._core.outcomes import (
 from aiorocketmq._core.receive_cache import ReceiveCache
 from aiorocketmq._core.settings import FilterText
 from aiorocketmq._core.stop_states import ConsumerEvent, ConsumerLife
-from aiorocketmq._push.delivery import Delivery, order_key_of
 from aiorocketmq._push.handlers import Handlers, log_failure
 from aiorocketmq._push.receiving import Receiving
-from aiorocketmq._push.settler import BackgroundSettler
+from aiorocketmq._push.settler import BackgroundSettler, Delivery, order_key_of
 from aiorocketmq._push.statistics import Counts, PushStatistics
 from aiorocketmq._push.workers import Workers
 from aiorocketmq._session.session import Session

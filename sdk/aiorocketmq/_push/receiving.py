@@ -20,9 +20,8 @@ from aiorocketmq._core.receive_cache import ReceiveCache
 from aiorocketmq._core.route import RouteQueue
 from aiorocketmq._core.settings import FilterText
 from aiorocketmq._push.assignments import assignments
-from aiorocketmq._session.retrying import retried, tried_until
+from aiorocketmq._session.retrying import REFUSED, SHORT_POLL, Tolerance, retried, tried_until
 from aiorocketmq._session.session import Session
-from aiorocketmq._session.tolerance import REFUSED, SHORT_POLL, Tolerance
 from aiorocketmq._transport.network import loop_time
 from aiorocketmq.errors import RocketMQError
 from aiorocketmq.hooks import AssignEvent, Grain

@@ -1,11 +1,12 @@
-"""Applies the outcomes of handlers: ack, release or forward, retried while the lease lasts."""
+"""Deliveries, and the application of their handlers' outcomes: ack, release or forward, while the lease lasts."""
 
 from __future__ import annotations
 
 import asyncio
 import logging
 import random
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import Callable, Coroutine, Hashable, Sequence
+from dataclasses import dataclass
 from functools import partial
 from typing import Any, TypeAlias
 
@@ -13,14 +14,53 @@ from aiorocketmq._aio.tasks import Arguments, Watch
 from aiorocketmq._consume.settler import MAX_ENTRIES, LeaseSettler
 from aiorocketmq._core.ack_batches import AckBatches
 from aiorocketmq._core.endpoint import Endpoint
+from aiorocketmq._core.lease import Lease
+from aiorocketmq._core.outcomes import Outcome
 from aiorocketmq._core.pauses import failure_pause
-from aiorocketmq._push.delivery import Delivery
 from aiorocketmq._session.retrying import retried
 from aiorocketmq._session.session import Session
 from aiorocketmq.errors import BusyError, LeaseLostError, RocketMQError, UsageError
 from aiorocketmq.hooks import ChangeReason
+from aiorocketmq.message import MessageQueue, ReceivedMessage
 
 logger = logging.getLogger(__name__)
+
+
+@dataclass(slots=True, eq=False)
+class Delivery:
+    """Compared and hashed by identity: the same stored message delivered twice is two deliveries."""
+
+    message: ReceivedMessage
+    lease: Lease
+    source: MessageQueue
+    """The assigned queue that it was received from, in whose share of the cache it counts."""
+    order_key: Hashable | None
+    """Messages with equal keys are handled in order; None in a normal group."""
+    attempt: int
+    """The server's number, incremented with each local retry in an ordered group."""
+    is_settling: bool = False
+    """Whether its ack, release or forward has begun."""
+    outcome: Outcome | None = None
+    """The outcome that its settling applies; None if its handler has settled it, or it cannot be settled."""
+    failures: int = 0
+    """LeaseSettler calls that failed."""
+
+    @property
+    def size(self) -> int:
+        """Bytes of the body, as counted by the cache."""
+        return len(self.message.body)
+
+
+def order_key_of(message: ReceivedMessage, *, ordered: bool) -> Hashable | None:
+    """Return the order key of `message`: its message group, or its queue if it has none."""
+    if not ordered:
+        return None
+    if message.lite_topic is not None:
+        return (message.topic, message.lite_topic)
+    if message.message_group is None:
+        return message.queue
+    return (message.topic, message.message_group)
+
 
 Destination: TypeAlias = tuple[Endpoint | None, str]
 """Server and topic of an ack."""

@@ -110,7 +110,7 @@ class Session(Client):
         self._first_call = first_call
         self._upkeep = Upkeep(self, self.routes)
         self._stream_tasks: dict[Endpoint, asyncio.Task[None]] = {}
-        self._rounds: Member | None = None
+        self._membership: Member | None = None
         self._announced: ServerSettings | None = None
         self._adjusted: set[frozenset[str]] = set()
         """Sets of fields of settings for whose adjustment a warning was logged."""
@@ -124,12 +124,12 @@ class Session(Client):
         await start_within(self, self.routes, self._first_call)
 
     def _opened(self) -> None:
-        self._rounds = self.network.rounds.join(self._tasks)
-        self._upkeep.begin(self._rounds)
+        self._membership = self.network.scheduler.join(self._tasks)
+        self._upkeep.begin(self._membership)
 
     async def _terminate_session(self) -> None:
-        if self._rounds is not None:
-            self._rounds.leave()
+        if self._membership is not None:
+            self._membership.leave()
         endpoints = [each for each, stream in self.streams.items() if stream.state is StreamState.READY]
         await asyncio.gather(*(self._terminate(endpoint) for endpoint in endpoints))
 
@@ -374,9 +374,9 @@ class Session(Client):
 
     def every(self, period: float, work: Work, *, name: str) -> Job:
         """Run `work` every `period` seconds, or after the seconds that it returns, while the client is running."""
-        if self._rounds is None:
+        if self._membership is None:
             raise self._closed()
-        return self._rounds.every(period, work, name=name)
+        return self._membership.every(period, work, name=name)
 
     def open_stream(self, endpoint: Endpoint) -> SettingsStream:
         """Keep a settings stream to `endpoint` open from now on."""

@@ -16,8 +16,7 @@ from uuid import getnode
 from weakref import WeakValueDictionary
 
 from aiorocketmq._aio.forks import watch
-from aiorocketmq._aio.loop_clock import LoopClock
-from aiorocketmq._aio.scheduler import Rounds
+from aiorocketmq._aio.scheduler import Scheduler
 from aiorocketmq._core.bodies import DEFAULT_MAX_UNPACKED
 from aiorocketmq._core.endpoint import NAMESRV, Endpoint, endpoint_of, parse_endpoint, parse_name_servers
 from aiorocketmq._core.half_open import HalfOpenWatch
@@ -25,7 +24,7 @@ from aiorocketmq._core.message_ids import MessageIds
 from aiorocketmq._core.route import Route
 from aiorocketmq._transport.credentials import CredentialSource
 from aiorocketmq._transport.interface import Transport
-from aiorocketmq.clock import Clock
+from aiorocketmq.clock import Clock, ClockUser, Timer
 from aiorocketmq.config import Credentials, CredentialsProvider, Timeouts, Tls, check_client_properties
 from aiorocketmq.errors import ClosedError
 
@@ -98,7 +97,7 @@ class Network:
         self._is_orphaned = False
         self.credential_source = CredentialSource(credentials, wall=self.environment.wall)
         """The source of credentials."""
-        self.rounds = Rounds(self.environment.random)
+        self.scheduler = Scheduler(self.environment.random)
         """The periodic jobs of all clients."""
         self._watches: dict[Endpoint, HalfOpenWatch] = {}
         self._reconnected_at: dict[Endpoint, float] = {}
@@ -199,6 +198,24 @@ def new_client_id(environment: Environment, *, is_remoting: bool) -> str:
     members of the group which protocol the client uses; see `_core.pop_members`."""
     number = "" if is_remoting else "0@"
     return f"{environment.host}@{os.getpid()}@{number}{environment.random.getrandbits(48):012x}"
+
+
+class LoopClock:
+    """The clock of the running event loop."""
+
+    def time(self) -> float:
+        """Return the loop's time in seconds."""
+        return asyncio.get_running_loop().time()
+
+    def call_at(self, when: float, callback: Callable[[], object]) -> Timer:
+        """Run `callback` at the loop's time `when`."""
+        return asyncio.get_running_loop().call_at(when, callback)
+
+    def join(self, user: ClockUser) -> None:
+        """Do nothing: real time does not depend on its users."""
+
+    def leave(self, user: ClockUser) -> None:
+        """Nothing to forget."""
 
 
 def loop_time() -> float:

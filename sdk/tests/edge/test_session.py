@@ -399,7 +399,7 @@ async def test_regular_jobs_go_on_whatever_one_of_them_raises(
         session = producer._session
         assert isinstance(session, Session)
         periods = Periods(heartbeat=0.03, routes=0.05, credentials=0.02, settings=0.07)
-        member = session.network.rounds.join(session._tasks)
+        member = session.network.scheduler.join(session._tasks)
         Upkeep(session, session.routes, periods=periods).begin(member)
         async with asyncio.timeout(10):
             await settled(producer)

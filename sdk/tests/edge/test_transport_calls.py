@@ -9,7 +9,7 @@ from typing import Any
 
 import grpc
 import pytest
-from aiorocketmq._transport.channel import Channel
+from aiorocketmq._transport.grpcio import Channel
 from aiorocketmq._transport.interface import Failure, TransportError
 
 MANY, ONE = "/some.Service/Many", "/some.Service/One"

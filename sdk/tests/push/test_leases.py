@@ -9,7 +9,7 @@ import pytest
 from aiorocketmq._aio.tasks import Watch
 from aiorocketmq._consume.leases import LeaseKeeper
 from aiorocketmq._core.lease import Lease, Outcome, Step
-from aiorocketmq._push.delivery import order_key_of
+from aiorocketmq._push.settler import order_key_of
 from aiorocketmq.clock import ClockUser
 from aiorocketmq.errors import LeaseLostError, UnreachableError, UsageError
 from aiorocketmq.message import MessageQueue, ReceivedMessage

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 from aiorocketmq._core.endpoint import Endpoint
-from aiorocketmq._push.delivery import Delivery
+from aiorocketmq._push.settler import Delivery
 from aiorocketmq._transport.grpcio import GrpcioTransport
 from aiorocketmq._transport.interface import Metadata
 from aiorocketmq.config import Timeouts

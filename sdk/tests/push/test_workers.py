@@ -6,8 +6,8 @@ from collections.abc import AsyncIterator, Callable
 import pytest
 from aiorocketmq._core.lease import Lease
 from aiorocketmq._core.settings import Declaration
-from aiorocketmq._push.delivery import Delivery
 from aiorocketmq._push.handlers import Handlers
+from aiorocketmq._push.settler import Delivery
 from aiorocketmq._push.workers import TURNS, Workers
 from aiorocketmq._session.session import Session
 from aiorocketmq.hooks import Role

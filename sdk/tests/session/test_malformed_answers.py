@@ -156,7 +156,7 @@ async def test_garbage_as_answer_to_regular_jobs_is_shown_and_over_soon(broker: 
             await session.write_settings()
         else:
             session.network._asked_at.clear()  # or routes would be taken for fresh
-            for job in [job for job in session._rounds.jobs if job is not None]:
+            for job in [job for job in session._membership.jobs if job is not None]:
                 job.plan(0.0)
         await until(lambda: transport.garbled == 2)
         await until(lambda: consumer.is_ready and not consumer.health().degraded)

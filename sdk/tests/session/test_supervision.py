@@ -125,7 +125,7 @@ async def send(broker: FakeBroker, *bodies: bytes) -> None:
 
 def hurry_jobs(client: Any) -> None:
     """Let the regular jobs run now."""
-    member = client._session._rounds
+    member = client._session._membership
     client._session.network._asked_at.clear()
     for job in tuple(member.jobs):
         job.plan(0.0)

@@ -115,8 +115,8 @@ async def test_a_loop_that_stood_still_is_told_of(
         async def work() -> None:
             done.set()
 
-        assert producer._session._rounds is not None
-        producer._session._rounds.every(0.01, work, name="test")
+        assert producer._session._membership is not None
+        producer._session._membership.every(0.01, work, name="test")
         time.sleep(0.4)  # noqa: ASYNC251 - a program that blocks its loop is what is tested
         async with asyncio.timeout(10):
             await done.wait()

@@ -6,7 +6,7 @@ from collections.abc import AsyncIterator
 
 import pytest
 from aiorocketmq._aio.event import Signal
-from aiorocketmq._aio.scheduler import Rounds
+from aiorocketmq._aio.scheduler import Scheduler
 from aiorocketmq._aio.tasks import Tasks
 from aiorocketmq.connection import Connection
 from aiorocketmq.push_consumer import PushConsumer
@@ -46,7 +46,7 @@ class Runs:
 
 async def test_a_job_goes_on_whatever_it_raises(tasks: Tasks, caplog: pytest.LogCaptureFixture) -> None:
     job = Runs(fails=True)
-    member = Rounds(random.Random(1)).join(tasks)
+    member = Scheduler(random.Random(1)).join(tasks)
     member.every(0.01, job, name="credentials")
     await job.reach(3)
     member.leave()
@@ -55,7 +55,7 @@ async def test_a_job_goes_on_whatever_it_raises(tasks: Tasks, caplog: pytest.Log
 
 async def test_a_job_may_choose_when_it_runs_next(tasks: Tasks) -> None:
     often, rarely = Runs(pause=0.01), Runs(pause=3600.0)
-    member = Rounds(random.Random(1)).join(tasks)
+    member = Scheduler(random.Random(1)).join(tasks)
     member.every(0.01, often, name="often")
     member.every(0.01, rarely, name="rarely")
     await often.reach(5)
@@ -73,20 +73,20 @@ async def test_who_leaves_has_its_runs_broken_off_and_no_timer_left(tasks: Tasks
         finally:
             ended.set()
 
-    rounds = Rounds(random.Random(1))
-    member = rounds.join(tasks)
+    scheduler = Scheduler(random.Random(1))
+    member = scheduler.join(tasks)
     member.every(0.01, long, name="long")
     async with asyncio.timeout(10):
         await begun.wait()
         member.leave()
         await ended.wait()
-    assert rounds._timer is None
+    assert scheduler._timer is None
     member.leave()
 
 
 async def test_a_job_that_ended_runs_no_more_while_others_go_on(tasks: Tasks) -> None:
     first, second = Runs(), Runs()
-    member = Rounds(random.Random(1)).join(tasks)
+    member = Scheduler(random.Random(1)).join(tasks)
     job = member.every(0.01, first, name="first")
     member.every(0.01, second, name="second")
     await first.reach(1)
@@ -110,9 +110,9 @@ async def test_idle_consumers_of_one_connection_share_timer_routes_and_socket(br
         own = [task for task in asyncio.all_tasks() if task.get_name().startswith("push: ")]
         assert len(own) == 2 * len(consumers)
         assert len({id(each._session.routes.cached["orders"]) for each in consumers}) == 1
-        assert rocketmq._network.rounds._timer is not None
+        assert rocketmq._network.scheduler._timer is not None
         await asyncio.gather(*(each.__aexit__(None, None, None) for each in consumers))
-        assert rocketmq._network.rounds._timer is None
+        assert rocketmq._network.scheduler._timer is None
 
 
 async def test_one_dead_connection_is_made_anew_once_for_all_who_ask(broker: FakeBroker) -> None:
