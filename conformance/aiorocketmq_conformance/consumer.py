@@ -179,7 +179,7 @@ def answered(answer: Received) -> str:
 
 
 def is_empty(answer: Received) -> bool:
-    """Whether a receive was answered as empty."""
+    """Return whether a receive was answered as empty."""
     return code_name(answer.code) in EMPTY
 
 

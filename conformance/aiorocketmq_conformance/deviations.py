@@ -36,7 +36,7 @@ def bundled(name: str, *, known: Container[str], today: date) -> Mapping[str, De
     file = files("aiorocketmq_conformance") / "known_deviations" / f"{name}.toml"
     if not file.is_file():
         return {}
-    return parse(file.read_text(encoding="utf-8"), where=f"{name}.toml", known=known, today=today)
+    return parse(file.read_text(encoding="utf-8"), file=f"{name}.toml", known=known, today=today)
 
 
 def read(path: Path, *, known: Container[str], today: date) -> Mapping[str, Deviation]:
@@ -45,10 +45,10 @@ def read(path: Path, *, known: Container[str], today: date) -> Mapping[str, Devi
         text = path.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
         raise InvalidDeviationsError(f"deviation file {path} cannot be read: {error}") from error
-    return parse(text, where=str(path), known=known, today=today)
+    return parse(text, file=str(path), known=known, today=today)
 
 
-def parse(text: str, *, where: str, known: Container[str], today: date) -> Mapping[str, Deviation]:
+def parse(text: str, *, file: str, known: Container[str], today: date) -> Mapping[str, Deviation]:
     """Return the deviations of a file's text by case id.
 
     InvalidDeviationsError if an entry has no reason or source, names a case that is not `known`, is a duplicate,
@@ -57,42 +57,42 @@ def parse(text: str, *, where: str, known: Container[str], today: date) -> Mappi
     try:
         document = tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
-        raise InvalidDeviationsError(f"{where} is not TOML: {error}") from error
+        raise InvalidDeviationsError(f"{file} is not TOML: {error}") from error
     entries = document.pop("deviation", [])
     if document or not isinstance(entries, list):
-        raise InvalidDeviationsError(f"{where} must contain [[deviation]] tables only")
+        raise InvalidDeviationsError(f"{file} must contain [[deviation]] tables only")
     deviations: dict[str, Deviation] = {}
     for entry in entries:
-        deviation = _deviation(entry, where, today)
+        deviation = _deviation(entry, file, today)
         if deviation.case in deviations:
-            raise InvalidDeviationsError(f"{where} names {deviation.case} twice: keep one entry")
+            raise InvalidDeviationsError(f"{file} names {deviation.case} twice: keep one entry")
         if deviation.case not in known:
             raise InvalidDeviationsError(
-                f"{where} names {deviation.case}, which is not a case: remove the entry"
+                f"{file} names {deviation.case}, which is not a case: remove the entry"
             )
         deviations[deviation.case] = deviation
     return deviations
 
 
-def _deviation(entry: object, where: str, today: date) -> Deviation:
+def _deviation(entry: object, file: str, today: date) -> Deviation:
     if not isinstance(entry, dict):
-        raise InvalidDeviationsError(f"{where} must contain [[deviation]] tables only")
+        raise InvalidDeviationsError(f"{file} must contain [[deviation]] tables only")
     name = entry.get("case", "an entry")
     for key in _REQUIRED:
         if not isinstance(entry.get(key), str) or not entry[key].strip():
-            raise InvalidDeviationsError(f"{where}: {name} has no {key}; every deviation needs one")
+            raise InvalidDeviationsError(f"{file}: {name} has no {key}; every deviation needs one")
     unknown = _sorted(entry.keys() - _KEYS)
     if unknown:
-        raise InvalidDeviationsError(f"{where}: {name} has unknown keys {unknown}")
+        raise InvalidDeviationsError(f"{file}: {name} has unknown keys {unknown}")
     for key in ("first_seen", "review"):
         if key in entry and type(entry[key]) is not date:
             raise InvalidDeviationsError(
-                f"{where}: {key} of {name} must be a date such as 2026-11-21, without quotes"
+                f"{file}: {key} of {name} must be a date such as 2026-11-21, without quotes"
             )
     deviation = Deviation(**entry)
     if deviation.review is not None and deviation.review <= today:
         raise InvalidDeviationsError(
-            f"{where}: the review of {name} was due on {deviation.review}: review it, and change the date"
+            f"{file}: the review of {name} was due on {deviation.review}: review it, and change the date"
         )
     return deviation
 

@@ -66,16 +66,14 @@ class Fixture:
 
     async def client(self, endpoint: str | None = None, **headers: str | None) -> ProbeClient:
         """Return a client with a fresh id that has sent nothing yet; closed at the end of the case."""
-        if not (endpoint or self.target.endpoint):
+        endpoint = endpoint or self.target.endpoint
+        if not endpoint:
             raise NotApplicable(NO_GRPC)
-        client_id = self.target.fresh("client")
-        named = {name.replace("_", "-"): value for name, value in headers.items()}
-        where = endpoint or self.target.endpoint
         client = ProbeClient(
-            where,
-            client_id,
+            endpoint,
+            self.fresh("client"),
             self.clock,
-            headers=named,
+            headers={name.replace("_", "-"): value for name, value in headers.items()},
             require=self.target.require,
             unjudged=self.target.first_uses,
         )
@@ -200,7 +198,7 @@ class Fixture:
         return [await self.send_message(self.message(topic, body, **fields), client) for body in bodies]
 
     async def backlog(self, topic: str, *bodies: str | bytes, **fields: Any) -> list[Sent]:
-        """The same as `send`, and wait until another group has received all of them: servers make a message
+        """Send, and wait until another group has received all messages: servers make a message
         visible some time after its receipt."""
         witness = await self.consumer(topic)
         sent = await self.send(topic, *bodies, **fields)

@@ -109,7 +109,7 @@ class ProcessControl(Protocol):
         """Stop the broker gracefully and start it on the same address with the same store."""
 
     async def down(self, seconds: float) -> None:
-        """The same, with `seconds` between stop and start."""
+        """Restart with `seconds` between stop and start."""
 
     async def kill(self) -> None:
         """Kill the broker as kill -9 does, and start it on the same address."""

@@ -86,7 +86,7 @@ class CallRecorder:
     _numbers: itertools.count[int] = field(default_factory=itertools.count)
 
     def settings_accepted(self, client_id: str, settings: pb.Settings) -> None:
-        """A client's settings were accepted, and these are the server's."""
+        """Record that a client's settings were accepted; `settings` are the server's."""
         client = self._client(client_id, ROLES.get(settings.client_type), settings.subscription.group.name)
         self.emit(ClientEvent(client=client, running=True, phase=Phase.OK))
         if client.group is None:
@@ -101,7 +101,7 @@ class CallRecorder:
         )
 
     def terminated(self, client_id: str) -> None:
-        """A client was terminated."""
+        """Record that a client was terminated."""
         if (client := self._clients.pop(client_id, None)) is not None:
             self.emit(ClientEvent(client=client, running=False, phase=Phase.OK))
 

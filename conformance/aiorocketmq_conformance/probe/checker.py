@@ -55,7 +55,7 @@ class Checker:
     """Receives every check on a producer's stream, and responds with the result of `decide`. Used as `async with`."""
 
     def __init__(self, client: ProbeClient, decide: Decide) -> None:
-        """The client must have sent its settings."""
+        """Prepare; the client must have sent its settings."""
         self.client = client
         self._decide = decide
         self.checks: list[Check] = []
@@ -81,7 +81,7 @@ class Checker:
         await asyncio.gather(*self._tasks, return_exceptions=True)
 
     def of(self, message_id: str) -> list[Check]:
-        """The checks of one half message."""
+        """Return the checks of one half message."""
         return [check for check in self.checks if check.id == message_id]
 
     async def count(self, enough: int, message_id: str | None = None) -> None:

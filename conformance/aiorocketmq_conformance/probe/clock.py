@@ -50,7 +50,7 @@ class RealClock:
         return time.monotonic()
 
     def wall(self) -> float:
-        """Unix seconds."""
+        """Return Unix seconds."""
         return time.time()
 
     async def sleep(self, seconds: float) -> None:

@@ -49,7 +49,7 @@ class PushClient:
     def __init__(
         self, client: ProbeClient, topic: str, group: str, handler: Handler, *, poll: float = 20.0
     ) -> None:
-        """The client must have sent settings as a push consumer of `group`."""
+        """Prepare; the client must have sent settings as a push consumer of `group`."""
         assert client.settings is not None, "the client must send its settings first"
         self.settings = client.settings
         """The server's settings for this client."""

@@ -20,7 +20,7 @@ review = 2026-11-22
 
 
 def parsed(text: str) -> dict[str, Deviation]:
-    return dict(parse(text, where="file", known={"send.a", "send.b[x]"}, today=TODAY))
+    return dict(parse(text, file="file", known={"send.a", "send.b[x]"}, today=TODAY))
 
 
 def test_an_entry_has_its_fields() -> None:

@@ -1,1 +1,1 @@
-"""Brokers broken on purpose, each in one way: the proof that the cases can fail. Inventory section 7."""
+"""Brokers with one injected defect each: the proof that the cases can fail. Inventory section 7."""

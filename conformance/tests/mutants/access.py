@@ -22,7 +22,7 @@ class NobodyIsAsked(Broker):
 
 
 class NobodyGetsIn(Broker):
-    """Everybody is refused."""
+    """Every user is refused."""
 
     def check_access(
         self, command: str, client_id: str, signature: AnySignature, needs: Iterable[Need], *, now: float
@@ -31,7 +31,7 @@ class NobodyGetsIn(Broker):
 
 
 class SignaturesUnread(Broker):
-    """Only the access key counts, not the signature."""
+    """Only the access key is checked, not the signature."""
 
     def check_access(
         self, command: str, client_id: str, signature: AnySignature, needs: Iterable[Need], *, now: float
@@ -51,7 +51,7 @@ def _signed(user: User) -> Signature:
 
 
 class RightsForgotten(Broker):
-    """Who is known may do everything."""
+    """Every user has all permissions."""
 
     def check_access(
         self, command: str, client_id: str, signature: AnySignature, needs: Iterable[Need], *, now: float
@@ -77,7 +77,7 @@ class RemovedUsersStay(Broker):
 
 
 class StreamsAreOpen(Broker):
-    """Streams are open to everybody."""
+    """Streams are not authenticated."""
 
     def check_access(
         self, command: str, client_id: str, signature: AnySignature, needs: Iterable[Need], *, now: float

@@ -1,4 +1,4 @@
-"""Cores that break what is promised to several consumers of one group, and to several groups."""
+"""Cores that break promises about several consumers of one group, and about several groups."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from conformance.tests.mutants.mutant import Mutant
 
 
 class FirstComerTakesAll(Broker):
-    """The first consumer of a group gets everything."""
+    """The first consumer of a group receives everything."""
 
     def receive(self, request: ReceiveRequest, *, now: float) -> Received | Parked:
         owners: dict[tuple[str, str], str] = getattr(self, "_owners", {})
@@ -40,7 +40,7 @@ class StrictTurns(Broker):
 
 
 class BlockedByOtherGroups(Broker):
-    """What one group holds is hidden from all others."""
+    """Messages leased by one group are hidden from all others."""
 
     def receive(self, request: ReceiveRequest, *, now: float) -> Received | Parked:
         if any(lease.topic == request.topic and lease.group != request.group for lease in self.leases()):
@@ -49,7 +49,7 @@ class BlockedByOtherGroups(Broker):
 
 
 class AssignmentsMissAQueue(Broker):
-    """Assignments miss the last queue."""
+    """Assignments lack the last queue."""
 
     def query_assignment(
         self, client_id: str, topic: str, group: str, *, now: float

@@ -52,7 +52,7 @@ class PausesEndLeases(Broker):
 
 
 class FollowsTheClockBack(Broker):
-    """Its timers follow a clock that is set back, and leases end with it."""
+    """Timers follow a clock that is set back, and leases expire with it."""
 
     def advance(self, now: float) -> None:
         if now < self.now:
@@ -62,7 +62,7 @@ class FollowsTheClockBack(Broker):
 
 
 class CrashForgetsSends(Broker):
-    """What was stored last is gone after a crash."""
+    """The newest messages are lost in a crash."""
 
     def send(
         self, messages: tuple[OutgoingMessage, ...], *, now: float, client_id: str = ""
@@ -84,7 +84,7 @@ class RatesIgnored(Broker):
 
 
 class RefusedIsStoredAndBusy(Broker):
-    """A call above the rate is refused, and takes effect all the same."""
+    """A call above the rate limit is refused, but takes effect."""
 
     def send(
         self, messages: tuple[OutgoingMessage, ...], *, now: float, client_id: str = ""
@@ -98,7 +98,7 @@ class RefusedIsStoredAndBusy(Broker):
 
 
 class TrialOfAnother(Broker):
-    """A consumer is asked to try another message than the one that was meant."""
+    """A consumer is asked to verify another message."""
 
     def verify_message(self, client_id: str, message: StoredMessage, *, now: float) -> str:
         other = replace(message, content=replace(message.content, body=b"another"))
@@ -118,7 +118,7 @@ class QueuesOwnedTwice(Broker):
 
 
 class NewQueuesUnread(Broker):
-    """Queues that a topic gets later are written to and never read."""
+    """Queues added to a topic are written to and never read."""
 
     def __init__(self, *given: Any, **named: Any) -> None:  # Any: whatever the core takes
         super().__init__(*given, **named)
@@ -134,14 +134,14 @@ class NewQueuesUnread(Broker):
 
 
 class LiteTopicsUncounted(Broker):
-    """A parent topic has as many lite topics as come."""
+    """The number of lite topics is not limited."""
 
     def update_topic(self, config: TopicConfig, *, now: float) -> None:
         super().update_topic(replace(config, lite_limit=0), now=now)
 
 
 class LiteTopicsForEver(Broker):
-    """Lite topics never end."""
+    """Lite topics never expire."""
 
     def update_topic(self, config: TopicConfig, *, now: float) -> None:
         super().update_topic(replace(config, lite_expiration=None), now=now)

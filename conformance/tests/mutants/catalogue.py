@@ -11,7 +11,7 @@ from conformance.tests.mutants.mutant import Mutant
 
 
 def _found() -> Iterator[Mutant]:
-    """The mutants of every module of this package: each keeps its own in one tuple."""
+    """Yield the mutants of every module of this package: each has its own in one tuple."""
     for info in sorted(pkgutil.iter_modules(mutants.__path__), key=lambda info: info.name):
         if info.name in {"__main__", "catalogue", "kills", "proof"}:
             continue

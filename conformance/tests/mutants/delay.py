@@ -1,4 +1,4 @@
-"""Cores that break what delayed messages, recalls and batches promise."""
+"""Cores that break promises about delayed messages, recalls and batches."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ from conformance.tests.mutants.tampering import Tampering, content
 
 
 class _Times(Tampering):
-    """Stores messages due at another time, and delivers them with the one that was asked for."""
+    """Stores messages with another due time, and delivers them with the requested one."""
 
     def time(self, asked: float) -> float | None:
-        """When to deliver what is due at `asked`; None for at once."""
+        """Return when to deliver a message that is due at `asked`; None for at once."""
         raise NotImplementedError
 
     def stored(self, message: OutgoingMessage) -> OutgoingMessage:
@@ -50,7 +50,7 @@ class DelaysRoundedDown(_Times):
 
 
 class DelaysInMinutes(_Times):
-    """What is left of a delay is taken sixty times as long."""
+    """Delays are sixty times as long."""
 
     def time(self, asked: float) -> float:
         return self.now + (asked - self.now) * 60 if self.now < asked < self.now + 1_000.0 else asked
@@ -85,7 +85,7 @@ class OneOfEachTime(Broker):
 
 
 class DelaysLostOnRestart(Broker):
-    """A restart loses the messages that wait for their time."""
+    """A restart loses delayed messages."""
 
     def restart(self, *, now: float) -> None:
         super().restart(now=now)
@@ -94,7 +94,7 @@ class DelaysLostOnRestart(Broker):
 
 
 class DelaysRepeat(Tampering):
-    """A delayed message that is delivered again is stored once more."""
+    """A redelivered delayed message is stored again."""
 
     def delivered(self, request: ReceiveRequest, delivery: Delivery) -> Delivery:
         message = delivery.message.content
@@ -118,14 +118,14 @@ class LastInFirstOut(_Times):
 
 
 class WaitingHoldsUp(_Times):
-    """What is due at once waits ten seconds as well."""
+    """Messages that are due at once wait ten seconds, too."""
 
     def time(self, asked: float) -> float:
         return max(asked, self.now + 10.0)
 
 
 class TagsOfDelaysLost(Tampering):
-    """Delayed messages come without their tag."""
+    """Delayed messages are delivered without their tag."""
 
     def stored(self, message: OutgoingMessage) -> OutgoingMessage:
         return message if message.delivery_timestamp is None else replace(message, tag="a")
@@ -140,7 +140,7 @@ class RecallsIgnored(Broker):
 
 
 class RecallsTakeAll(Broker):
-    """A recall takes every message of the topic that waits."""
+    """A recall removes every delayed message of the topic."""
 
     def recall(self, topic: str, handle: str, *, now: float, client_id: str = "") -> str:
         message_id = super().recall(topic, handle, now=now, client_id=client_id)
@@ -159,7 +159,7 @@ class RecallsAlwaysOk(Broker):
 
 
 class RecalledTwiceComes(Broker):
-    """A second recall brings the message back."""
+    """A second recall undoes the first."""
 
     def recall(self, topic: str, handle: str, *, now: float, client_id: str = "") -> str:
         try:
@@ -171,7 +171,7 @@ class RecalledTwiceComes(Broker):
 
 
 class RecalledComeBack(Broker):
-    """A restart brings recalled messages back."""
+    """A restart undoes recalls."""
 
     def recall(self, topic: str, handle: str, *, now: float, client_id: str = "") -> str:
         self.__dict__.setdefault("_recalled", set()).add(topic)
@@ -184,7 +184,7 @@ class RecalledComeBack(Broker):
 
 
 class RecallsLoseTheLate(Broker):
-    """A recall that comes too late is refused, and takes the message all the same."""
+    """A late recall is refused, but removes the message."""
 
     def recall(self, topic: str, handle: str, *, now: float, client_id: str = "") -> str:
         at, _ = self._delays._read(topic, handle)
@@ -225,7 +225,7 @@ class BatchesShareFields(Tampering):
 
 
 class BatchesOneByOne(Broker):
-    """A batch is taken message by message: what comes before a bad one is stored."""
+    """A batch is accepted message by message: those before a bad one are stored."""
 
     def send(
         self, messages: tuple[OutgoingMessage, ...], *, now: float, client_id: str = ""
@@ -324,7 +324,7 @@ DELAYS = (
         ("recall.disabled",),
         core=RecallsAlwaysOk,
         profile="apache-5.5",
-        defect="A server that recalls nothing answers OK.",
+        defect="A server without recall answers OK.",
     ),
     Mutant("mu-recall-twice", ("recall.twice",), core=RecalledTwiceComes),
     Mutant("mu-recall-restart", ("recall.restart",), core=RecalledComeBack),

@@ -1,4 +1,4 @@
-"""Cores that break what is promised at the edges of receives and settlements: limits, permissions, second calls."""
+"""Cores that break promises about limits, permissions and repeated calls of receives and settlements."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ from conformance.tests.mutants.tampering import Tampering
 
 
 class PollsStretched(Tampering):
-    """Every poll lasts at least a minute."""
+    """Every poll takes at least a minute."""
 
     def asked(self, request: ReceiveRequest) -> ReceiveRequest:
         return replace(request, polling=max(60.0, request.polling or 0.0), remaining_deadline=None)
 
 
 class ShortDeadlinesAreFaults(Broker):
-    """A deadline before the end of the poll is a fault of the server."""
+    """A deadline before the end of the poll is answered with a server error."""
 
     def receive(self, request: ReceiveRequest, *, now: float) -> Received | Parked:
         deadline = request.remaining_deadline
@@ -39,7 +39,7 @@ class ShortDeadlinesAreFaults(Broker):
 
 
 class FullPollsAreFaults(Broker):
-    """Too many polls are a fault of the server."""
+    """Too many polls are answered with a server error."""
 
     def receive(self, request: ReceiveRequest, *, now: float) -> Received | Parked:
         try:
@@ -79,7 +79,7 @@ class LimitsFixed(Broker):
 
 
 class SecondAcksAreFaults(Broker):
-    """A second ack is a fault of the server."""
+    """A second ack is answered with a server error."""
 
     def ack(self, request: AckRequest, *, now: float) -> AckResult:
         acked: set[str] = getattr(self, "_seen", set())
@@ -93,7 +93,7 @@ class SecondAcksAreFaults(Broker):
 
 
 class EmptyAcksOk(Broker):
-    """An ack of nothing is OK."""
+    """An ack without entries is OK."""
 
     def ack(self, request: AckRequest, *, now: float) -> AckResult:
         return super().ack(request, now=now) if request.entries else AckResult(Code.OK, ())
@@ -113,13 +113,13 @@ EDGES = (
         "mu-bounds-refused",
         ("simple.invisible-bounds-ok*",),
         changes={"invisible_min": 1.0, "invisible_max": 43_199.0},
-        defect="leases of exactly the bounds are refused",
+        defect="leases of exactly the limits are refused",
     ),
     Mutant(
         "mu-unknown-group",
         ("simple.unknown-group",),
         changes={"unknown_group_code": Code.BAD_REQUEST},
-        defect="an unknown group is told like a malformed request",
+        defect="an unknown group is answered like a malformed request",
     ),
     Mutant("mu-everybody-consumes", ("simple.group-disabled",), core=EverybodyMayConsume),
     Mutant(

@@ -1,4 +1,4 @@
-"""Cores that break what is promised when consumers come and go, calls are lost and brokers restart."""
+"""Cores that break promises about consumers that join and leave, lost calls, and restarts."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from conformance.tests.mutants.transactions import ChecksToTheSender
 
 
 class CrashLosesWhatWasHeld(Broker):
-    """The crash of a consumer settles what it had in flight."""
+    """The crash of a consumer settles its in-flight messages."""
 
     def lose_stream(self, client_id: str, *, now: float) -> None:
         super().lose_stream(client_id, now=now)
@@ -63,7 +63,7 @@ class LeavingBringsAckedBack(_RemembersAcks):
 
 
 class RestartForgetsAcks(_RemembersAcks):
-    """A restart forgets what was acknowledged before it."""
+    """A restart loses acknowledgements."""
 
     def restart(self, *, now: float) -> None:
         super().restart(now=now)
@@ -71,7 +71,7 @@ class RestartForgetsAcks(_RemembersAcks):
 
 
 class JoiningFallsBack(Broker):
-    """The progress of a group falls back by ten whenever a consumer joins it."""
+    """The progress of a group is reduced by ten whenever a consumer joins."""
 
     def settings(self, client_id: str, settings: ClientSettings, *, now: float) -> MergedSettings:
         joins = client_id not in self._state.clients and settings.subscription is not None
@@ -109,7 +109,7 @@ class AcksWithoutEffect(Broker):
 
 
 class NothingComesBack(Redelivery):
-    """What is not acknowledged in time is lost."""
+    """Messages that are not acknowledged in time are lost."""
 
     def redeliver(self, lease: Lease) -> None:
         return
@@ -151,7 +151,7 @@ class LateAcksCount(Broker):
 
 
 class OneMoreTry(Broker):
-    """Messages are given up one attempt later than their group says."""
+    """Messages become dead letters one attempt late."""
 
     def create_group(self, config: GroupConfig, *, now: float) -> None:
         super().create_group(replace(config, max_attempts=config.max_attempts + 1), now=now)

@@ -1,4 +1,4 @@
-"""Cores that break what a filter is promised."""
+"""Cores that break promises about filters."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from conformance.tests.mutants.tampering import Tampering
 
 
 class OtherExpressions(Tampering, TamperingPulls):
-    """Expressions are replaced by others before they are read, those of pulls, too."""
+    """Expressions are replaced by others before they are parsed, including those of pulls."""
 
     def __init__(self, *args: object, **named: object) -> None:
         super().__init__(*args, **named)  # type: ignore[arg-type]  # handed through as they are
@@ -49,11 +49,11 @@ class OtherExpressions(Tampering, TamperingPulls):
         return replace(expression, expression=other)
 
     def sql(self, text: str) -> str:
-        """The expression that is read instead of an SQL expression."""
+        """Return the expression to parse instead of an SQL expression."""
         return text
 
     def tags(self, text: str) -> str:
-        """The expression that is read instead of a tag expression."""
+        """Return the expression to parse instead of a tag expression."""
         if text in ("", "*"):
             return text
         selected = [tag.strip() for tag in text.split("||")]
@@ -61,7 +61,7 @@ class OtherExpressions(Tampering, TamperingPulls):
         return " || ".join([*selected, *also])
 
     def matches(self, wanted: str, tag: str) -> bool:
-        """Whether a message's tag passes for a wanted one."""
+        """Return whether a message's tag matches a selected one."""
         return False
 
 
@@ -73,7 +73,7 @@ class TagsByHash(OtherExpressions):
 
 
 class TagsByPart(OtherExpressions):
-    """A tag that contains the wanted one will do."""
+    """A tag that contains the selected one matches."""
 
     def matches(self, wanted: str, tag: str) -> bool:
         return wanted in tag
@@ -94,7 +94,7 @@ class TagsByStart(OtherExpressions):
 
 
 class StarTagForAll(OtherExpressions):
-    """A message tagged `*` is meant by everybody."""
+    """A message tagged `*` matches every filter."""
 
     def matches(self, wanted: str, tag: str) -> bool:
         return tag == "*"
@@ -115,7 +115,7 @@ class LastTagOnly(OtherExpressions):
 
 
 class EmptyTagForAll(OtherExpressions):
-    """An empty place in a list of tags means everything."""
+    """An empty element in a list of tags selects everything."""
 
     def tags(self, text: str) -> str:
         return "*" if "" in [tag.strip() for tag in text.split("||")] else text
@@ -129,14 +129,14 @@ class UntaggedNeverMeant(OtherExpressions):
 
 
 class UnknownIsTrue(OtherExpressions):
-    """What an SQL expression does not know counts as true."""
+    """Unknown in SQL counts as true."""
 
     def sql(self, text: str) -> str:
         return f"({text}) OR ({text}) IS NULL" if text else text
 
 
 class BetweenWithoutEnds(OtherExpressions):
-    """BETWEEN leaves its ends out."""
+    """BETWEEN excludes its bounds."""
 
     def sql(self, text: str) -> str:
         return re.sub(r"(\w+) BETWEEN (\d+) AND (\d+)", r"\1 > \2 AND \1 < \3", text)
@@ -178,7 +178,7 @@ class SqlFromRightToLeft(OtherExpressions):
 
 
 class IllegalMeansAll(Broker):
-    """A filter that cannot be read is taken for none."""
+    """An invalid filter selects everything."""
 
     def receive(self, request: ReceiveRequest, *, now: float) -> Received | Parked:
         try:
@@ -188,7 +188,7 @@ class IllegalMeansAll(Broker):
 
 
 class RejectedComeBack(Tampering):
-    """What a filter rejected is kept for later."""
+    """Rejected messages are kept for later receives."""
 
     def asked(self, request: ReceiveRequest) -> ReceiveRequest:
         return replace(request, filter=FilterExpression())
@@ -202,7 +202,7 @@ class RejectedComeBack(Tampering):
 
 
 class RejectedBlock(Receiving):
-    """A message that the filter rejects is not passed and blocks its queue."""
+    """A rejected message blocks its queue."""
 
     def take(
         self, poll: ReceivePoll, consumption: Consumption, limit: int
@@ -215,7 +215,7 @@ class RejectedBlock(Receiving):
 
 
 class OneFilterForAll(Tampering):
-    """All groups are served by the filter that was asked for first."""
+    """All groups use the filter of the first receive."""
 
     _first: FilterExpression | None = None
 

@@ -1,4 +1,4 @@
-"""What the last trials found, kept in a file: which case killed which mutant."""
+"""Record of the last trials: which case killed which mutant."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from conformance.tests.mutants.proof import Trial
 
 
 def read(path: Path) -> dict[str, list[str]]:
-    """The cases that killed each mutant; empty where there is no such file."""
+    """Return the cases that killed each mutant; empty if there is no file."""
     if not path.exists():
         return {}
     killed_by: dict[str, list[str]] = json.loads(path.read_text(encoding="utf-8"))["killed_by"]
@@ -21,7 +21,7 @@ def read(path: Path) -> dict[str, list[str]]:
 
 
 def record(trials: Iterable[Trial], path: Path) -> None:
-    """Put what `trials` found into the file; mutants that are gone are dropped from it."""
+    """Write the results of `trials` into the file; removed mutants are dropped."""
     killed_by = read(path)
     for trial in trials:
         killed_by[trial.mutant.name] = sorted(

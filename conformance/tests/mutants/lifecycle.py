@@ -1,4 +1,4 @@
-"""Cores that break what clients are promised at the edges of their life: refusals, permissions, forgetting."""
+"""Cores that break promises about the lifecycle of clients: refusals, permissions, expiry."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from conformance.tests.mutants.mutant import ROUNDTRIP, SEND, Mutant
 
 
 class ChangesOfGroupsUnseen(Broker):
-    """Settings show a group as it was made."""
+    """Settings show a group as it was created."""
 
     def update_group(self, config: GroupConfig, *, now: float) -> None:
         before = next(one.config for one in self.groups() if one.config.name == config.name)

@@ -1,4 +1,4 @@
-"""Cores that do not hold requests to their limits, or hold them to others."""
+"""Cores that do not check limits of requests, or check others."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ LONG = 64
 
 
 class _Lenient(Broker):
-    """Mends what would be refused; `mend` says how."""
+    """Changes illegal messages to legal ones with `mend`."""
 
     def send(
         self, messages: tuple[OutgoingMessage, ...], *, now: float, client_id: str = ""
@@ -38,7 +38,7 @@ class _Lenient(Broker):
 
 
 class RefusedIsStored(Broker):
-    """A refused oversized message is stored all the same."""
+    """A refused oversized message is stored."""
 
     def send(
         self, messages: tuple[OutgoingMessage, ...], *, now: float, client_id: str = ""
@@ -55,14 +55,14 @@ class RefusedIsStored(Broker):
 
 
 class LargeBodiesCut(_Lenient):
-    """Bodies that are too large are cut."""
+    """Bodies that are too large are truncated."""
 
     def mend(self, message: OutgoingMessage) -> OutgoingMessage:
         return replace(message, body=message.body[: DOCUMENTED.body_max])
 
 
 class EmptyBodiesTaken(_Lenient):
-    """Empty bodies are taken."""
+    """Empty bodies are accepted."""
 
     def mend(self, message: OutgoingMessage) -> OutgoingMessage:
         return replace(message, body=message.body or b" ")
@@ -93,7 +93,7 @@ class LargeAnswersFail(Broker):
 
 
 class PropertyBytesUnlimited(_Lenient):
-    """Properties, tags and keys may be as long as they like."""
+    """The length of properties, tags and keys is not limited."""
 
     def mend(self, message: OutgoingMessage) -> OutgoingMessage:
         size = len(message.tag) + sum(map(len, message.keys))
@@ -113,7 +113,7 @@ class PropertyCharactersCounted(_Lenient):
 
 
 class PropertyCountUnlimited(_Lenient):
-    """There may be any number of properties."""
+    """The number of properties is not limited."""
 
     def mend(self, message: OutgoingMessage) -> OutgoingMessage:
         kept = list(message.properties.items())[: DOCUMENTED.property_count_max]
@@ -131,7 +131,7 @@ class ReservedKeysTaken(_Lenient):
 
 
 class ControlCharactersTaken(_Lenient):
-    """Control characters may stand in properties."""
+    """Control characters are accepted in properties."""
 
     def mend(self, message: OutgoingMessage) -> OutgoingMessage:
         kept = {CONTROL.sub("", key): CONTROL.sub("", value) for key, value in message.properties.items()}
@@ -150,14 +150,14 @@ class OnlyAsciiKept(_Lenient):
 
 
 class TagsUnchecked(_Lenient):
-    """Any tag is taken."""
+    """Any tag is accepted."""
 
     def mend(self, message: OutgoingMessage) -> OutgoingMessage:
         return replace(message, tag=CONTROL.sub("", message.tag).replace("|", "").strip())
 
 
 class KeysUnchecked(_Lenient):
-    """Any key is taken."""
+    """Any key is accepted."""
 
     def mend(self, message: OutgoingMessage) -> OutgoingMessage:
         return replace(message, keys=tuple(CONTROL.sub("", key).strip() for key in message.keys))
@@ -171,7 +171,7 @@ class IdsUnchecked(_Lenient):
 
 
 class MessageGroupsUnchecked(_Lenient):
-    """Any message group is taken."""
+    """Any message group is accepted."""
 
     def mend(self, message: OutgoingMessage) -> OutgoingMessage:
         clean = CONTROL.sub("", message.message_group).strip()[: DOCUMENTED.message_group_limit - 1]
@@ -179,7 +179,7 @@ class MessageGroupsUnchecked(_Lenient):
 
 
 class IllegalTopicsUnknown(Broker):
-    """Sends to illegal topics are answered as to unknown ones."""
+    """Sends to illegal topics are answered like those to unknown ones."""
 
     def send(
         self, messages: tuple[OutgoingMessage, ...], *, now: float, client_id: str = ""
@@ -192,7 +192,7 @@ class IllegalTopicsUnknown(Broker):
 
 
 class IllegalGroupsUnknown(Broker):
-    """Assignments of illegal groups are answered as of unknown ones."""
+    """Assignments of illegal groups are answered like those of unknown ones."""
 
     def query_assignment(
         self, client_id: str, topic: str, group: str, *, now: float
@@ -217,7 +217,7 @@ class NamesShort(Broker):
 
 
 class RefusalsAreFaults(Broker):
-    """A route that is refused ends the call itself."""
+    """A refused route fails the call itself."""
 
     def query_route(self, topic: str, *, now: float, client_id: str = "") -> tuple[RouteEntry, ...]:
         try:
@@ -271,6 +271,6 @@ MUTANTS = (
         ("limit.client-properties[*]",),
         SPARES,
         changes={"client_properties_checked": False},
-        defect="Client properties are not looked at.",
+        defect="Client properties are not checked.",
     ),
 )

@@ -1,4 +1,4 @@
-"""Cores that break what lite topics promise."""
+"""Cores that break promises about lite topics."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ from conformance.tests.mutants.tampering import Tampering, content
 
 
 class _Syncs(Broker):
-    """Takes syncs as `wish` changes them."""
+    """Applies lite subscriptions as changed by `wish`."""
 
     def wish(self, request: LiteSyncRequest) -> LiteSyncRequest:
         raise NotImplementedError
@@ -41,7 +41,7 @@ class _Syncs(Broker):
 
 
 class NothingUnsubscribed(_Syncs):
-    """What was subscribed to once is delivered for ever."""
+    """Lite topics that were subscribed to once are delivered for ever."""
 
     def wish(self, request: LiteSyncRequest) -> LiteSyncRequest:
         if request.action is LiteAction.PARTIAL_REMOVE:
@@ -50,21 +50,21 @@ class NothingUnsubscribed(_Syncs):
 
 
 class StartsIgnored(_Syncs):
-    """Every new subscriber begins at the first message."""
+    """Every new subscriber starts at the first message."""
 
     def wish(self, request: LiteSyncRequest) -> LiteSyncRequest:
         return replace(request, start=LiteStart(offset=0))
 
 
 class StartsAtTheEnd(_Syncs):
-    """Every new subscriber begins at the end."""
+    """Every new subscriber starts at the end."""
 
     def wish(self, request: LiteSyncRequest) -> LiteSyncRequest:
         return replace(request, start=LiteStart())
 
 
 class EverythingSubscribed(Broker):
-    """Every subscriber gets every lite topic."""
+    """Every subscriber receives every lite topic."""
 
     def __init__(self, *args: Any, **keywords: Any) -> None:  # Any: handed through as it came
         super().__init__(*args, **keywords)
@@ -123,21 +123,21 @@ class OneBlocksAll(Tampering):
 
 
 class Backwards(Tampering):
-    """The messages of an answer come last first."""
+    """The messages of a response are in reverse order."""
 
     def handed(self, request: ReceiveRequest, answer: Received) -> Received:
         return replace(answer, deliveries=answer.deliveries[::-1])
 
 
 class LeasesForEver(Tampering):
-    """Leases last for an hour, whatever was asked."""
+    """Leases last for an hour, whatever was requested."""
 
     def asked(self, request: ReceiveRequest) -> ReceiveRequest:
         return request if request.auto_renew else replace(request, invisible=3600.0)
 
 
 class AcksForAll(Broker):
-    """An ack settles everything that the group holds."""
+    """An ack settles all in-flight messages of the group."""
 
     def ack(self, request: AckRequest, *, now: float) -> AckResult:
         result = super().ack(request, now=now)
@@ -148,7 +148,7 @@ class AcksForAll(Broker):
 
 
 class AcksForNothing(Broker):
-    """Acks are answered OK and forgotten."""
+    """Acks are answered OK and have no effect."""
 
     def ack(self, request: AckRequest, *, now: float) -> AckResult:
         return AckResult(
@@ -191,7 +191,7 @@ class LiteTakenAnywhere(Broker):
 
 
 class UnboundGroupsTaken(Broker):
-    """Lite consumers of groups that are not bound are welcome."""
+    """Lite consumers of groups that are not bound are accepted."""
 
     def settings(self, client_id: str, settings: ClientSettings, *, now: float) -> MergedSettings:
         try:
@@ -216,7 +216,7 @@ LITE = (
         "mu-lite-quota",
         ("lite.quota",),
         changes={"lite_quota_margin": 300},
-        defect="A few hundred lite topics more than the quota are taken.",
+        defect="A few hundred lite topics more than the quota are accepted.",
     ),
     Mutant("mu-lite-names", ("lite.name-limits*",), core=NamesUnchecked),
     Mutant("mu-lite-name-lost", ("lite.auto-create",), core=LiteNamesLost),
@@ -243,7 +243,7 @@ LITE = (
         "mu-lite-for-ever",
         ("lite.expiry",),
         changes={"lite_subscription_life": 1e9},
-        defect="Subscriptions never end.",
+        defect="Subscriptions never expire.",
     ),
     Mutant("mu-lite-restart", ("lite.resync",), core=ProgressLostOnRestart),
     Mutant("mu-lite-anywhere", ("lite.wrong-topic*", "lite.auto-create"), core=LiteTakenAnywhere),

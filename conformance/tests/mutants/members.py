@@ -1,4 +1,4 @@
-"""Cores that break what members of classic groups are promised."""
+"""Cores that break promises about members of classic groups."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ class ChangesMoveOffsets(Broker):
 
 
 class CrashesMoveOffsets(Broker):
-    """The pulls of who hangs up count as committed."""
+    """The pulls of a member that disconnects count as committed."""
 
     def __init__(self, *args: object, **kwargs: object) -> None:
         super().__init__(*args, **kwargs)  # type: ignore[arg-type]  # whatever a core takes
@@ -95,7 +95,7 @@ class CrashesMoveOffsets(Broker):
 
 
 class LeaversStay(Broker):
-    """Who leaves stays a member."""
+    """A member that leaves stays in the list."""
 
     def unregister(
         self, channel: int, client_id: str, consumer_group: str, producer_group: str, *, now: float
@@ -104,7 +104,7 @@ class LeaversStay(Broker):
 
 
 class TheGoneStay(Broker):
-    """Who hangs up stays a member."""
+    """A member that disconnects stays in the list."""
 
     def close_channel(self, channel: int, *, now: float) -> None:
         return
@@ -120,7 +120,7 @@ class LocksShared(Broker):
 
 
 class LocksStay(Broker):
-    """Who has locked a queue once has it for ever."""
+    """Locks never expire."""
 
     def __init__(self, *args: object, **kwargs: object) -> None:
         super().__init__(*args, **kwargs)  # type: ignore[arg-type]  # whatever a core takes
@@ -135,7 +135,7 @@ class LocksStay(Broker):
 
 
 class LocksUnrenewed(LocksStay):
-    """A lock that is taken again ends 60 s after it was taken first."""
+    """A renewed lock expires 60 s after the first request."""
 
     def lock_queues(
         self, group: str, client_id: str, queues: tuple[QueueKey, ...], *, now: float
@@ -148,7 +148,7 @@ class LocksUnrenewed(LocksStay):
 
 
 class LocksLeave(Broker):
-    """Who leaves takes all locks along."""
+    """A member that leaves removes all locks."""
 
     def unregister(
         self, channel: int, client_id: str, consumer_group: str, producer_group: str, *, now: float
@@ -158,7 +158,7 @@ class LocksLeave(Broker):
 
 
 class LocksUntilResets(Broker):
-    """A group that is moved loses its locks."""
+    """A reset removes the group's locks."""
 
     def reset_queue(self, group: str, topic: str, queue_id: int, offset: int, *, now: float) -> None:
         super().reset_queue(group, topic, queue_id, offset, now=now)
@@ -175,7 +175,7 @@ class LocksAcrossGroups(Broker):
 
 
 class LastMembersForget(Broker):
-    """The last member that leaves a group takes its offsets along."""
+    """The offsets of a group are deleted when its last member leaves."""
 
     def unregister(
         self, channel: int, client_id: str, consumer_group: str, producer_group: str, *, now: float
@@ -187,7 +187,7 @@ class LastMembersForget(Broker):
 
 
 class FirstSubscriptionStays(Broker):
-    """What a group subscribes to first stays its subscription."""
+    """The first subscription of a group is never replaced."""
 
     def __init__(self, *args: object, **kwargs: object) -> None:
         super().__init__(*args, **kwargs)  # type: ignore[arg-type]  # whatever a core takes
@@ -199,7 +199,7 @@ class FirstSubscriptionStays(Broker):
 
 
 class LastHeartbeatCounts(Broker):
-    """The last heartbeat counts, however old its subscriptions are."""
+    """The last heartbeat counts, whatever the version of its subscriptions."""
 
     def beat(self, channel: int, beat: Heartbeat, *, now: float) -> None:
         self._last = {
@@ -222,7 +222,7 @@ class SubscriptionsKnown(Broker):
 
 
 class SubscriptionsWin(TamperingPulls):
-    """What a group subscribes to counts for all its pulls."""
+    """Subscriptions of a group apply to all its pulls."""
 
     def pulling(self, request: PullRequest) -> PullRequest:
         subscription = self.subscription(request.group, request.topic)
@@ -234,7 +234,7 @@ class SubscriptionsWin(TamperingPulls):
 
 
 class SubscriptionsShared(Broker):
-    """What one group subscribes to counts for all."""
+    """Subscriptions of one group apply to all groups."""
 
     def subscription(self, group: str, topic: str) -> Subscribed | None:
         subscription_of = super().subscription
@@ -243,7 +243,7 @@ class SubscriptionsShared(Broker):
 
 
 class BroadcastsShare(Broker):
-    """Groups that broadcast are taken for groups that share."""
+    """Broadcasting groups are treated as clustering ones."""
 
     def beat(self, channel: int, beat: Heartbeat, *, now: float) -> None:
         sharing = tuple(replace(each, message_model="CLUSTERING") for each in beat.consumers)
@@ -258,7 +258,7 @@ class TopicsStay(Broker):
 
 
 class OffsetsUncommitted(Broker):
-    """Every commit is answered, and stores the beginning."""
+    """Every commit stores the beginning."""
 
     def commit_classic(self, group: str, topic: str, queue_id: int, offset: int, *, now: float) -> bool:
         return super().commit_classic(group, topic, queue_id, 0, now=now)
@@ -292,7 +292,7 @@ GROUPING = (
         "mu-silence-is-patient",
         ("member.expires",),
         changes={"client_expiry": 3600.0},
-        defect="members that say nothing are never forgotten",
+        defect="silent members never expire",
     ),
     Mutant(
         "mu-locks-shared",

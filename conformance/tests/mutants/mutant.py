@@ -1,4 +1,4 @@
-"""What a mutant is: one deliberate defect of the fake, and the cases that must object to it."""
+"""A mutant: one injected defect of the fake, and the cases that must fail on it."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from aiorocketmq_fake.core.broker import Broker, Parts
 
 @dataclass(frozen=True, slots=True)
 class Mutant:
-    """One deliberate defect of the fake."""
+    """One injected defect of the fake."""
 
     name: str
     """MU and its number in inventory section 7; `mu-` and words where that list has none."""
@@ -35,7 +35,7 @@ class Mutant:
 
     @property
     def description(self) -> str:
-        """What is wrong, in one sentence."""
+        """The defect, in one sentence."""
         broken = [
             part
             for part, whole in zip(astuple(self.parts), astuple(Parts()), strict=True)

@@ -1,4 +1,4 @@
-"""Namespaces, given up on purpose."""
+"""Brokers without namespaces."""
 
 from __future__ import annotations
 
@@ -10,6 +10,6 @@ MUTANTS = (
         ("life.namespace-isolated",),
         (*SESSION, ROUNDTRIP),
         changes={"namespaces_isolate": False},
-        defect="Namespaces are lost.",
+        defect="Namespaces are ignored.",
     ),
 )

@@ -1,4 +1,4 @@
-"""Cores that break what retention and the moves of groups are promised."""
+"""Cores that break promises about retention and resets of groups."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from conformance.tests.mutants.tampering import Tampering
 
 
 class NothingExpires(Broker):
-    """Messages are kept for good."""
+    """Messages never expire."""
 
     def set_retention(
         self, *, now: float, retention: float | None = None, disk_used: float | None = None
@@ -35,7 +35,7 @@ class NothingExpires(Broker):
 
 
 class ExpiresEarly(Broker):
-    """Messages are kept half as long as they should be."""
+    """Messages expire after half of their retention."""
 
     def set_retention(
         self, *, now: float, retention: float | None = None, disk_used: float | None = None
@@ -44,14 +44,14 @@ class ExpiresEarly(Broker):
 
 
 class DeletedComeBack(Redelivery):
-    """What was deleted in a consumer's hands comes back."""
+    """Messages deleted in flight are redelivered."""
 
     def is_kept(self, lease: Lease) -> bool:
         return True
 
 
 class StuckBehindMin(Broker):
-    """A group that stands before the first message left gets nothing any more."""
+    """A group with progress before the first message left receives nothing."""
 
     def receive(self, request: ReceiveRequest, *, now: float) -> Received | Parked:
         self.advance(now)
@@ -67,7 +67,7 @@ class StuckBehindMin(Broker):
 
 
 class ReadIsGone(TamperingPulls):
-    """What one group has committed is gone for all."""
+    """Messages committed by one group are deleted for all."""
 
     def pulling(self, request: PullRequest) -> PullRequest:
         read = [each.offset for each in self.offsets() if each.topic == request.topic]
@@ -75,7 +75,7 @@ class ReadIsGone(TamperingPulls):
 
 
 class ResetsIgnored(Broker):
-    """A group that is to be moved stays where it is."""
+    """A reset has no effect."""
 
     def reset_offset(
         self, group: str, topic: str, policy: OffsetPolicy, *, now: float, timestamp: float | None = None
@@ -84,7 +84,7 @@ class ResetsIgnored(Broker):
 
 
 class ResetsToTheEnd(Broker):
-    """A group that is moved lands at the end, wherever it was to go."""
+    """Every reset is one to the end."""
 
     def reset_offset(
         self, group: str, topic: str, policy: OffsetPolicy, *, now: float, timestamp: float | None = None
@@ -93,7 +93,7 @@ class ResetsToTheEnd(Broker):
 
 
 class ResetsToTheBeginning(Broker):
-    """A group that is moved lands at the beginning, wherever it was to go."""
+    """Every reset is one to the beginning."""
 
     def reset_offset(
         self, group: str, topic: str, policy: OffsetPolicy, *, now: float, timestamp: float | None = None
@@ -102,7 +102,7 @@ class ResetsToTheBeginning(Broker):
 
 
 class ResetsAllGroups(Broker):
-    """A move takes every group along."""
+    """A reset affects every group."""
 
     def reset_offset(
         self, group: str, topic: str, policy: OffsetPolicy, *, now: float, timestamp: float | None = None
@@ -113,7 +113,7 @@ class ResetsAllGroups(Broker):
 
 
 class OldAcksCount(Tampering):
-    """Acks from before a move take away what is read again."""
+    """Acks from before a reset settle messages that are redelivered after it."""
 
     _gone: frozenset[str] = frozenset()
 
@@ -132,14 +132,14 @@ class OldAcksCount(Tampering):
 
 
 class ProgressAtReceive(Redelivery):
-    """What was received counts as consumed, acked or not."""
+    """Received messages count as consumed, acked or not."""
 
     def redeliver(self, lease: Lease) -> None:
         return
 
 
 class ProgressPerClient(Broker):
-    """Every client begins where its group began."""
+    """Every client starts where its group started."""
 
     _known: frozenset[str] = frozenset()
 
@@ -165,7 +165,7 @@ class ProgressUntilTermination(Broker):
 
 
 class ProgressUntilRestart(Broker):
-    """A restart forgets how far groups have come."""
+    """A restart loses the progress of groups."""
 
     def restart(self, *, now: float) -> None:
         super().restart(now=now)
@@ -174,7 +174,7 @@ class ProgressUntilRestart(Broker):
 
 
 class BeginsAtTheSecondReceive(Broker):
-    """A group begins where it asks the second time."""
+    """A group starts at its second receive."""
 
     _asked: tuple[str, ...] = ()
 

@@ -1,4 +1,4 @@
-"""Cores whose order records are broken: what blocks an ordered group, and what comes next."""
+"""Cores with defective order records: what blocks an ordered group, and what is delivered next."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def broken(records: type[MessageGroupOrder]) -> Parts:
 
 
 class NothingBlocks(MessageGroupOrder):
-    """Lanes are open while their messages are in flight."""
+    """Message-group queues are not blocked while their messages are in flight."""
 
     every = 1
     """Of so many takes one finds the group_queues open."""
@@ -73,13 +73,13 @@ class NothingBlocks(MessageGroupOrder):
 
 
 class SometimesOpen(NothingBlocks):
-    """Every third take finds the group_queues open."""
+    """Every third receive finds message-group queues unblocked."""
 
     every = 3
 
 
 class AnyAckOpens(MessageGroupOrder):
-    """One ack opens the group_queue although others of its batch are in flight."""
+    """One ack unblocks the message-group queue although others of its batch are in flight."""
 
     def settle(self, message: StoredMessage) -> bool:
         group_queue = self.group_queues.get(message.content.message_group)
@@ -91,14 +91,14 @@ class AnyAckOpens(MessageGroupOrder):
 
 
 class HeadSkipped(MessageGroupOrder):
-    """A message whose lease ended is passed over."""
+    """A message whose lease expired is skipped."""
 
     def ended(self, message: StoredMessage, counted: bool) -> bool:
         return self.settle(message)
 
 
 class ToTheTail(MessageGroupOrder):
-    """A message whose lease ended goes behind the others of its group."""
+    """A message whose lease expired is moved behind the others of its group."""
 
     def ended(self, message: StoredMessage, counted: bool) -> bool:
         group_queue = self.group_queues.get(message.content.message_group)
@@ -124,7 +124,7 @@ class RepeatsCount(MessageGroupOrder):
 
 
 class NewIdsOvertake(MessageGroupOrder):
-    """A receive with a new attempt id takes over what others hold."""
+    """A receive with a new attempt id returns messages leased by others."""
 
     def release(self, attempt_id: str) -> list[Lease]:
         others = [attempt for attempt in list(self._attempts) if attempt != attempt_id]
@@ -136,7 +136,7 @@ class NewIdsOvertake(MessageGroupOrder):
 
 
 class OrderedBlocksTopic(Broker):
-    """What an ordered group holds of one queue blocks it on all."""
+    """In-flight messages of one queue block an ordered group in all queues."""
 
     def receive(self, request: ReceiveRequest, *, now: float) -> Received | Parked:
         ordered = {one.config.name for one in self.groups() if one.config.ordered}
@@ -187,7 +187,7 @@ ORDERING = (
         "MU34",
         ("fifo.change-shorter", "fifo.consumer-crash"),
         parts=broken(ToTheTail),
-        defect="A message that failed goes to the tail of its group.",
+        defect="A message that failed is moved to the tail of its group.",
     ),
     Mutant("MU36", ("fifo.other-queue-progress",), core=OrderedBlocksTopic),
     Mutant("MU37", ("fifo.exhausted-unblocks", "dlq.fifo-continues"), core=DeadHeadBlocks),
@@ -196,7 +196,7 @@ ORDERING = (
         "MU39",
         ("fifo.reentrant-attempt-id",),
         parts=broken(RepeatsCount),
-        defect="The same attempt id raises the attempt number.",
+        defect="The same attempt id increments the attempt.",
     ),
     Mutant(
         "MU40",
@@ -208,6 +208,6 @@ ORDERING = (
         "MU102",
         ("fifo.one-inflight-consumer",),
         parts=broken(SometimesOpen),
-        defect="Two simultaneous receives may take neighbours of one message group.",
+        defect="Two concurrent receives may return messages of one message group.",
     ),
 )

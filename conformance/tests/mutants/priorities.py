@@ -1,4 +1,4 @@
-"""Cores that break what priorities promise."""
+"""Cores that break promises about priorities."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ HIGHEST = 7
 
 
 class PrioritiesReversed(Tampering):
-    """The smallest priority comes first."""
+    """The lowest priority is delivered first."""
 
     def stored(self, message: OutgoingMessage) -> OutgoingMessage:
         priority = message.priority
@@ -28,14 +28,14 @@ class PrioritiesReversed(Tampering):
 
 
 class PrioritiesFlat(Tampering):
-    """All priorities count the same."""
+    """All priorities are equal."""
 
     def stored(self, message: OutgoingMessage) -> OutgoingMessage:
         return message if message.priority is None else replace(message, priority=0)
 
 
 class PrioritiesLost(Tampering):
-    """Priorities are lost on the way in."""
+    """Priorities are not stored."""
 
     def stored(self, message: OutgoingMessage) -> OutgoingMessage:
         return replace(message, priority=None)
@@ -53,7 +53,7 @@ class LowestLost(Broker):
 
 
 class NegativesTaken(Tampering):
-    """A negative priority is taken for the lowest."""
+    """A negative priority is treated as the lowest."""
 
     def stored(self, message: OutgoingMessage) -> OutgoingMessage:
         return replace(message, priority=0) if (message.priority or 0) < 0 else message

@@ -63,7 +63,7 @@ class BrokenFake(BundledFake):
 
     @asynccontextmanager
     async def open(self, case: Case) -> AsyncIterator[Target]:
-        """As for the whole fake, with the proxy between where the mutant has one."""
+        """As for the correct fake, behind the mutant's proxy if it has one."""
         async with super().open(case) as target:
             if self._faults is None:
                 yield target
@@ -74,7 +74,7 @@ class BrokenFake(BundledFake):
 
 
 def victims(mutant: Mutant) -> list[Case]:
-    """The cases that must fail on `mutant`."""
+    """Return the cases that must fail on `mutant`."""
     return load().select(mutant.kills)
 
 

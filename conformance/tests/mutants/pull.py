@@ -1,4 +1,4 @@
-"""Cores that break what the calls by offset are promised."""
+"""Cores that break promises about pulls and offsets."""
 
 from __future__ import annotations
 
@@ -27,11 +27,11 @@ class TamperingPulls(Broker):
     """A core whose every pull passes through `pulling` and `pulled`."""
 
     def pulling(self, request: PullRequest) -> PullRequest:
-        """Change a pull on its way in."""
+        """Change the request of a pull."""
         return request
 
     def pulled(self, answer: Pulled) -> Pulled:
-        """Change its answer on the way out."""
+        """Change the response to a pull."""
         return answer
 
     def pull(self, request: PullRequest, *, now: float) -> Pulled | Parked:
@@ -65,7 +65,7 @@ class PullsHide(TamperingPulls):
 
 
 class PullsTake(Broker):
-    """A pull moves the group."""
+    """A pull changes the group's progress."""
 
     def pull(self, request: PullRequest, *, now: float) -> Pulled | Parked:
         return self._moved(request, super().pull(request, now=now), now)
@@ -101,7 +101,7 @@ class PullsImpatient(TamperingPulls):
 
 
 class PullsAnywhere(TamperingPulls):
-    """A pull outside of the queue is served as if it were the first message."""
+    """A pull outside of the queue returns the first message."""
 
     def pulling(self, request: PullRequest) -> PullRequest:
         ends = [message.offset for message in self.messages(request.topic)]
@@ -110,7 +110,7 @@ class PullsAnywhere(TamperingPulls):
 
 
 class TamperingCommits(Broker):
-    """A core that writes offsets down as `written` says, over either wire."""
+    """A core that commits offsets as changed by `written`, over either protocol."""
 
     def written(
         self, group: str, topic: str, queue_id: int, offset: int, now: float
@@ -132,7 +132,7 @@ class TamperingCommits(Broker):
 
 
 class OffsetsOnlyGrow(TamperingCommits):
-    """A smaller offset is not written down."""
+    """A smaller offset is not committed."""
 
     def written(
         self, group: str, topic: str, queue_id: int, offset: int, now: float
@@ -143,7 +143,7 @@ class OffsetsOnlyGrow(TamperingCommits):
 
 
 class OffsetsShared(TamperingCommits):
-    """An offset is written down for every group."""
+    """An offset is committed for every group."""
 
     def written(
         self, group: str, topic: str, queue_id: int, offset: int, now: float
@@ -162,14 +162,14 @@ class NoOffsetIsZero(Broker):
 
 
 class OffsetsShifted(Broker):
-    """Offsets are read back one too high."""
+    """Committed offsets are returned one too high."""
 
     def get_offset(self, group: str, topic: str, queue_id: int, *, now: float) -> int:
         return super().get_offset(group, topic, queue_id, now=now) + 1
 
 
 class OffsetsUntilRestart(Broker):
-    """A restart forgets the offsets that were written down."""
+    """A restart loses committed offsets."""
 
     def restart(self, *, now: float) -> None:
         super().restart(now=now)
@@ -200,7 +200,7 @@ class ResetsMoveAll(Broker):
 
 
 class PullsWakeOne(TamperingPulls):
-    """A message wakes the waiting pull of one group only."""
+    """A message completes the waiting pull of one group only."""
 
     _woken: str = ""
 
@@ -210,7 +210,7 @@ class PullsWakeOne(TamperingPulls):
 
 
 class LastQueueMissed(TamperingPulls):
-    """Pulls of a topic's last queue find nothing, unless it is the only one."""
+    """Pulls of a topic's last queue return nothing, unless it is the only one."""
 
     def pulling(self, request: PullRequest) -> PullRequest:
         topic = self.topic(request.topic)
@@ -219,7 +219,7 @@ class LastQueueMissed(TamperingPulls):
 
 
 class PullsForgive(TamperingPulls):
-    """A pull of what does not exist is served from the first queue of a topic that does."""
+    """A pull of an unknown topic or queue is served from the first queue of an existing one."""
 
     def pulling(self, request: PullRequest) -> PullRequest:
         if self.queue(request.topic, request.queue_id) is not None:
@@ -241,7 +241,7 @@ class PullsNeedGroups(Broker):
 
 
 class CommitsOfNothing(Broker):
-    """A commit for what does not exist is taken, and forgotten."""
+    """A commit for an unknown topic or group is accepted, and ignored."""
 
     def has_group(self, group: str) -> bool:
         return True
@@ -253,7 +253,7 @@ class CommitsOfNothing(Broker):
 
 
 class CarriedCommitsGrow(Broker):
-    """What a pull carries is committed only where it is more than before."""
+    """The offset in a pull is committed only if it is larger than before."""
 
     def pull_classic(self, request: PullRequest, *, now: float, commit: int | None = None) -> Pulled | Parked:
         place = request.group, request.topic, request.queue_id
@@ -263,14 +263,14 @@ class CarriedCommitsGrow(Broker):
 
 
 class ResetsUntold(Broker):
-    """Members of a group that is moved are not notified."""
+    """Members of a group that is reset are not notified."""
 
     def reset_queue(self, group: str, topic: str, queue_id: int, offset: int, *, now: float) -> None:
         self.update_offset(group, topic, queue_id, offset, now=now)
 
 
 class ResetsForEver(Broker):
-    """A group that was moved once commits no more."""
+    """Commits of a group after a reset have no effect."""
 
     _moved: frozenset[str] = frozenset()
 
@@ -288,7 +288,7 @@ PULLING = (
         ("pull.absent-is-clean*",),
         profile="apache-5.5",
         changes={"served_rpcs": ALL_RPCS},
-        defect="calls that the server does not declare are answered all the same",
+        defect="calls that the server does not declare are answered",
     ),
     Mutant("MU94", ("pull.repeatable", "pull.no-ack-replays"), core=PullsHide),
     Mutant("mu-pull-takes", ("pull.not-shared-with-pop",), core=PullsTake),

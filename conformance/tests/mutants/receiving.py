@@ -1,4 +1,4 @@
-"""Cores that break what a receive is promised."""
+"""Cores that break promises about receives."""
 
 from __future__ import annotations
 
@@ -28,35 +28,35 @@ EMPTY = Received(Code.MESSAGE_NOT_FOUND, "no new message")
 
 
 class LeasesShortened(Tampering):
-    """The invisible time ends a fifth early."""
+    """Leases expire a fifth early."""
 
     def asked(self, request: ReceiveRequest) -> ReceiveRequest:
         return replace(request, invisible=request.invisible and request.invisible * 0.8)
 
 
 class NoLeases(Tampering):
-    """Messages in flight are visible to others after a second."""
+    """Messages in flight become visible to others after a second."""
 
     def asked(self, request: ReceiveRequest) -> ReceiveRequest:
         return replace(request, invisible=request.invisible and 1.0)
 
 
 class EndlessLeases(Tampering):
-    """The invisible time never ends."""
+    """Leases never expire."""
 
     def asked(self, request: ReceiveRequest) -> ReceiveRequest:
         return replace(request, invisible=request.invisible and 43_200.0)
 
 
 class EverythingRenewed(Tampering):
-    """Leases are renewed without being asked to."""
+    """Leases are renewed without the flag."""
 
     def asked(self, request: ReceiveRequest) -> ReceiveRequest:
         return replace(request, auto_renew=True)
 
 
 class BatchesDoubled(Tampering):
-    """A receive brings up to twice the batch asked for."""
+    """A receive returns up to twice the requested batch."""
 
     def asked(self, request: ReceiveRequest) -> ReceiveRequest:
         return replace(request, batch_size=request.batch_size * 2)
@@ -123,7 +123,7 @@ class NewIdsOnRetry(Tampering):
 
 
 class RetryTopicShown(Tampering):
-    """Redeliveries name a retry topic."""
+    """Redeliveries have a retry topic."""
 
     def delivered(self, request: ReceiveRequest, delivery: Delivery) -> Delivery:
         if delivery.attempt == 1:
@@ -139,7 +139,7 @@ class BatchesReversed(Tampering):
 
 
 class SomeGivenTwice(Tampering):
-    """Some messages are given to two receives."""
+    """Some messages are delivered to two receives."""
 
     _count = 0
     _copy: Delivery | None = None
@@ -156,7 +156,7 @@ class SomeGivenTwice(Tampering):
 
 
 class MessagesUnderWrongStatus(Tampering):
-    """Messages come under the status of an empty answer."""
+    """Messages are delivered with the status of an empty response."""
 
     def handed(self, request: ReceiveRequest, answer: Received) -> Received:
         return replace(answer, code=Code.MESSAGE_NOT_FOUND)
@@ -182,7 +182,7 @@ class ReceivesCreateTopics(Broker):
 
 
 class DeadLettersUnreadable(Broker):
-    """Exhausted messages cannot be found among the dead letters."""
+    """Messages without attempts left do not become dead letters."""
 
     def receive(self, request: ReceiveRequest, *, now: float) -> Received | Parked:
         if request.topic.startswith("%DLQ%"):
@@ -191,7 +191,7 @@ class DeadLettersUnreadable(Broker):
 
 
 class ImpatientPolls(Broker):
-    """A long poll that finds nothing is answered at once."""
+    """A long poll without messages is answered at once."""
 
     def receive(self, request: ReceiveRequest, *, now: float) -> Received | Parked:
         received = super().receive(request, now=now)
@@ -232,7 +232,7 @@ class SleepyPolls(Broker):
 
 
 class CancelledAreLost(Broker):
-    """What a cancelled receive could not hand over is lost."""
+    """Messages of a cancelled receive are lost."""
 
     def release_deliveries(self, receipt_handles: tuple[str, ...], *, now: float) -> None:
         for lease in self.leases():
@@ -242,7 +242,7 @@ class CancelledAreLost(Broker):
 
 
 class BlockedByAnything(Broker):
-    """Whatever is in flight blocks all else of its group."""
+    """Any message in flight blocks all others of its group."""
 
     def receive(self, request: ReceiveRequest, *, now: float) -> Received | Parked:
         if any(lease.topic == request.topic for lease in self.leases(request.group)):

@@ -1,4 +1,4 @@
-"""Cores that break what is promised of failures: the intervals between attempts, and dead letters."""
+"""Cores that break promises about failures: intervals of retries, and dead letters."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from conformance.tests.mutants.tampering import Tampering
 
 
 class _Policies(Broker):
-    """Advertises what `policy` made of a group's intervals."""
+    """Advertises a group's intervals as changed by `policy`."""
 
     def settings(self, client_id: str, settings: ClientSettings, *, now: float) -> MergedSettings:
         merged = super().settings(client_id, settings, now=now)
@@ -45,14 +45,14 @@ class FirstIntervalOnly(_Policies):
 
 
 class IntervalsInMilliseconds(_Policies):
-    """Seconds of the back-off are taken for milliseconds."""
+    """Seconds of the back-off are treated as milliseconds."""
 
     def policy(self, policy: RetryPolicy) -> RetryPolicy:
         return replace(policy, steps=tuple(step / 1000 for step in policy.steps))
 
 
 class EndlessGrowth(_Policies):
-    """Exponential back-off has no end."""
+    """Exponential back-off has no maximum."""
 
     def policy(self, policy: RetryPolicy) -> RetryPolicy:
         return replace(policy, maximum=1e6 if policy.maximum else 0.0)
@@ -72,7 +72,7 @@ class ChangesFromReceive(Tampering):
 
 
 class ChangesWaitForTheLease(Broker):
-    """Giving a message back at once waits for the old end of its lease."""
+    """A change to 0 s waits for the expiry of the old lease."""
 
     def change_invisible(self, request: ChangeRequest, *, now: float) -> str:
         lease = next((one for one in self.leases() if one.receipt_handle == request.receipt_handle), None)
@@ -90,7 +90,7 @@ class ChangesGathered(Broker):
 
 
 class LeasesFromStoreTime(Tampering):
-    """The invisible time counts from the store, not from the receive."""
+    """Leases are counted from the store, not from the receive."""
 
     def delivered(self, request: ReceiveRequest, delivery: Delivery) -> Delivery:
         age = self.now - delivery.message.store_timestamp
@@ -120,7 +120,7 @@ class OneAttemptLess(Broker):
 
 
 class OriginalsKept(DeadLetters):
-    """The dead letter is written, and the original delivered on."""
+    """The original of a dead letter is still redelivered."""
 
     def copy(self, group: str, message: StoredMessage) -> StoredMessage:
         topic = self._state.topics[message.topic]
@@ -207,7 +207,7 @@ FAILING = (
         "MU26",
         ("dlq.content[origin]",),
         changes={"dead_letters_tell_origin": False},
-        defect="dead letters do not tell where they come from",
+        defect="dead letters do not have their origin",
     ),
     Mutant("mu-dead-letters-bare", ("dlq.content[message]",), parts=Parts(dead_letters=DeadLettersBare)),
     Mutant(

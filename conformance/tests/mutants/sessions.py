@@ -1,4 +1,4 @@
-"""Cores that break what clients are promised about settings, heartbeats and routes."""
+"""Cores that break promises about settings, heartbeats and routes."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from conformance.tests.mutants.mutant import ROUNDTRIP, SEND, Mutant
 
 
 class NoProducerLimits(Broker):
-    """Producer settings carry no limits."""
+    """Producer settings have no limits."""
 
     def settings(self, client_id: str, settings: ClientSettings, *, now: float) -> MergedSettings:
         return replace(super().settings(client_id, settings, now=now), max_body_size=0)
@@ -76,7 +76,7 @@ class ReconnectsForgetHandles(Broker):
 
 
 class HeartbeatsOfAnybody(Broker):
-    """Heartbeats of strangers are OK."""
+    """Heartbeats of unknown clients are OK."""
 
     def heartbeat(self, client_id: str, group: str, *, now: float) -> None:
         self.keep_alive(client_id, now=now)
@@ -97,14 +97,14 @@ class FarewellsIgnored(Broker):
 
 
 class RoutesMissAQueue(Broker):
-    """Routes miss the last queue."""
+    """Routes lack the last queue."""
 
     def query_route(self, topic: str, *, now: float, client_id: str = "") -> tuple[RouteEntry, ...]:
         return super().query_route(topic, now=now, client_id=client_id)[:-1]
 
 
 class RoutesCreateTopics(Broker):
-    """Asking for a route creates the topic."""
+    """A route query creates the topic."""
 
     def query_route(self, topic: str, *, now: float, client_id: str = "") -> tuple[RouteEntry, ...]:
         if topic not in {topic_view.config.name for topic_view in self.topics()}:
@@ -113,7 +113,7 @@ class RoutesCreateTopics(Broker):
 
 
 class IllegalIsUnknown(Broker):
-    """Illegal topic names are answered as unknown ones."""
+    """Illegal topic names are answered like unknown ones."""
 
     def query_route(self, topic: str, *, now: float, client_id: str = "") -> tuple[RouteEntry, ...]:
         try:
@@ -123,7 +123,7 @@ class IllegalIsUnknown(Broker):
 
 
 class FirstQueueAssigned(Broker):
-    """Only the first queue is assigned to anybody."""
+    """Only the first queue is assigned."""
 
     def query_assignment(
         self, client_id: str, topic: str, group: str, *, now: float
@@ -140,7 +140,7 @@ class OrderFlagIgnored(Broker):
 
 
 class OneAttemptMore(Broker):
-    """One attempt too many."""
+    """Messages have one attempt too many."""
 
     def create_group(self, config: GroupConfig, *, now: float) -> None:
         super().create_group(replace(config, max_attempts=config.max_attempts + 1), now=now)

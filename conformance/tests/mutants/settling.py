@@ -1,4 +1,4 @@
-"""Cores that break what acks, changes of the lease and dead letters are promised to do."""
+"""Cores that break promises about acks, lease changes and dead letters."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class SecondAckCounts(Broker):
 
 
 class AnyHandleAcks(Tampering):
-    """Any handle acks: only the message id counts."""
+    """Any handle is accepted: only the message id is checked."""
 
     def ack(self, request: AckRequest, *, now: float) -> AckResult:
         by_id = {lease.message_id: lease.receipt_handle for lease in self.leases(request.group)}
@@ -79,7 +79,7 @@ class LateAcksOk(Broker):
 
 
 class LateAcksDrop(Tampering):
-    """An expired handle is refused, and the message dropped."""
+    """An expired handle is refused, but the message is dropped."""
 
     def ack(self, request: AckRequest, *, now: float) -> AckResult:
         result = super().ack(request, now=now)
@@ -105,7 +105,7 @@ class OnlyFirstOfBatchAcked(Broker):
 
 
 class OneBadAckSpoilsAll(Tampering):
-    """One bad ack spoils the whole request."""
+    """One bad ack fails the whole request."""
 
     def ack(self, request: AckRequest, *, now: float) -> AckResult:
         if all(self.lease_of(entry.receipt_handle) for entry in request.entries):
@@ -162,7 +162,7 @@ class AcksReachBack(AcksForAllGroups):
 
 
 class _ChangesIgnored(Broker):
-    """Changes of the lease for which `ignores` holds are answered, and have no effect."""
+    """Lease changes for which `ignores` is true are answered, but have no effect."""
 
     def ignores(self, asked: float, left: float) -> bool:
         raise NotImplementedError
@@ -203,7 +203,7 @@ class ChangesAdded(Broker):
 
 
 class ChangesHalved(Broker):
-    """A change lasts half of what was asked."""
+    """A change lasts half of the requested time."""
 
     def change_invisible(self, request: ChangeRequest, *, now: float) -> str:
         return super().change_invisible(replace(request, invisible=(request.invisible or 0.0) / 2), now=now)

@@ -1,4 +1,4 @@
-"""The core of the fake with the places where a mutant changes what goes in or comes out."""
+"""The core of the fake with hooks to change requests and responses."""
 
 from __future__ import annotations
 
@@ -35,30 +35,30 @@ class Tampering(Broker):
     # Places to change
 
     def stored(self, message: OutgoingMessage) -> OutgoingMessage:
-        """Change a message on its way in."""
+        """Change a message of a send."""
         return message
 
     def asked(self, request: ReceiveRequest) -> ReceiveRequest:
-        """Change a receive on its way in."""
+        """Change the request of a receive."""
         return request
 
     def handed(self, request: ReceiveRequest, answer: Received) -> Received:
-        """Change the answer to a receive, parked or not, on its way out."""
+        """Change the response to a receive, parked or not."""
         deliveries = tuple(self.delivered(request, delivery) for delivery in answer.deliveries)
         return replace(answer, deliveries=deliveries)
 
     def delivered(self, request: ReceiveRequest, delivery: Delivery) -> Delivery:
-        """Change one message on its way out."""
+        """Change one delivery."""
         return delivery
 
     # What mutants are made of
 
     def lease_of(self, handle: str) -> Lease | None:
-        """The live lease that a handle stands for, whatever group and topic it was given for."""
+        """Return the live lease of a handle, of any group and topic."""
         return next((lease for lease in self.leases() if lease.receipt_handle == handle), None)
 
     def settle(self, client_id: str, group: str, delivery: Delivery) -> None:
-        """Ack a delivery behind the consumer's back."""
+        """Ack a delivery without a request of the consumer."""
         entry = AckEntry(delivery.message.content.message_id, delivery.receipt_handle)
         request = AckRequest(client_id, group, delivery.message.content.topic, (entry,))
         Broker.ack(self, request, now=self.now)
@@ -68,7 +68,7 @@ class Tampering(Broker):
     def send(
         self, messages: tuple[OutgoingMessage, ...], *, now: float, client_id: str = ""
     ) -> tuple[SendOutcome, ...]:
-        """Store what `stored` made of the messages."""
+        """Store the messages as changed by `stored`."""
         return super().send(tuple(map(self.stored, messages)), now=now, client_id=client_id)
 
     def send_classic(
@@ -79,7 +79,7 @@ class Tampering(Broker):
         return super().send_classic(changed, now=now, client_id=client_id, new_queues=new_queues)
 
     def receive(self, request: ReceiveRequest, *, now: float) -> Received | Parked:
-        """Answer with what `handed` made of the answer."""
+        """Respond as changed by `handed`."""
         received = super().receive(self.asked(request), now=now)
         if isinstance(received, Parked):
             self._waiting[received.poll_id] = request
@@ -98,6 +98,6 @@ class Tampering(Broker):
 
 
 def content(delivery: Delivery, **changes: object) -> Delivery:
-    """The delivery with other content."""
+    """Return the delivery with other content."""
     changed = replace(delivery.message.content, **changes)  # type: ignore[arg-type]  # fields of OutgoingMessage
     return replace(delivery, message=replace(delivery.message, content=changed))

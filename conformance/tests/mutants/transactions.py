@@ -1,4 +1,4 @@
-"""Cores that break what transactions promise."""
+"""Cores that break promises about transactions."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ ASKING = (
 
 
 class _Ledger(Broker):
-    """A core that remembers half messages, so that a mutant can deliver them against their producer's will."""
+    """A core that keeps half messages, so that a mutant can deliver them without a commit."""
 
     def __init__(self, *args: Any, **keywords: Any) -> None:  # Any: handed through as it came
         super().__init__(*args, **keywords)
@@ -69,7 +69,7 @@ class _Ledger(Broker):
         return outcomes
 
     def deliver(self, key: tuple[str, str], now: float) -> None:
-        """Store the message of a half message as committed, whatever became of it."""
+        """Store a half message as committed, whatever its resolution."""
         message, client_id = self.halves[key]
         Broker.send(self, (message,), now=now, client_id=client_id)
         request = EndTransactionRequest(client_id, *key, Resolution.COMMIT)
@@ -80,7 +80,7 @@ class _Ledger(Broker):
         self.decided.setdefault((request.topic, request.transaction_id), request.resolution)
 
     def settled(self, request: EndTransactionRequest) -> Resolution | None:
-        """What was decided about the transaction before."""
+        """Return the former resolution of the transaction."""
         return self.decided.get((request.topic, request.transaction_id))
 
 
@@ -98,7 +98,7 @@ class HalvesVisible(_Ledger):
 
 
 class _Decisions(Broker):
-    """Takes decisions as `decision` changes them."""
+    """Applies resolutions as changed by `decision`."""
 
     def decision(self, request: EndTransactionRequest) -> EndTransactionRequest:
         raise NotImplementedError
@@ -122,7 +122,7 @@ class CommitsLost(_Decisions):
 
 
 class NoDecisionCommits(_Decisions):
-    """A decision that says nothing commits."""
+    """An unspecified resolution commits."""
 
     def decision(self, request: EndTransactionRequest) -> EndTransactionRequest:
         undecided = request.resolution is Resolution.UNSPECIFIED
@@ -130,7 +130,7 @@ class NoDecisionCommits(_Decisions):
 
 
 class CommittedInTheEnd(_Ledger):
-    """A half message that is given up is delivered."""
+    """A half message is delivered after its last check."""
 
     def take_events(self) -> tuple[Event, ...]:
         happened = super().take_events()
@@ -141,7 +141,7 @@ class CommittedInTheEnd(_Ledger):
 
 
 class _Orders(_Ledger):
-    """Sends checks as `order` changes them."""
+    """Sends checks as changed by `order`."""
 
     def order(self, order: CommandForClient, recover: RecoverOrphanedTransaction) -> CommandForClient | None:
         raise NotImplementedError
@@ -163,7 +163,7 @@ class ChecksLost(_Orders):
 
 
 class ChecksToTheSender(_Orders):
-    """Only the sender is asked, dead or alive."""
+    """Only the sender is checked, connected or not."""
 
     def order(self, order: CommandForClient, recover: RecoverOrphanedTransaction) -> CommandForClient:
         content = recover.message.content
@@ -171,7 +171,7 @@ class ChecksToTheSender(_Orders):
 
 
 class ChecksWithoutProperties(_Orders):
-    """Checks carry neither properties nor tag."""
+    """Checks have neither properties nor tag."""
 
     def order(self, order: CommandForClient, recover: RecoverOrphanedTransaction) -> CommandForClient:
         content = replace(recover.message.content, properties={}, tag="")
@@ -199,7 +199,7 @@ class SecondDecisionsWin(_Ledger):
 
 
 class ChecksGoOn(Checks):
-    """Producers are asked about transactions that have ended."""
+    """Producers get checks of resolved transactions."""
 
     def leave(self, half: HalfMessage) -> None:
         pass
@@ -219,7 +219,7 @@ class BlankIdsUnknown(Broker):
 
 
 class UnknownIdsTaken(Broker):
-    """A decision about an unknown transaction is answered OK."""
+    """A resolution of an unknown transaction is answered OK."""
 
     def end_transaction(self, request: EndTransactionRequest, *, now: float) -> None:
         try:
@@ -229,7 +229,7 @@ class UnknownIdsTaken(Broker):
 
 
 class OnlyTheSenderDecides(_Ledger):
-    """Only the client that sent a half message may end its transaction."""
+    """Only the client that sent a half message can resolve its transaction."""
 
     def end_transaction(self, request: EndTransactionRequest, *, now: float) -> None:
         half = self.halves.get((request.topic, request.transaction_id))
@@ -246,7 +246,7 @@ class RecoveryDurationsLost(Tampering):
 
 
 class HalvesLostOnRestart(Broker):
-    """A restart loses the half messages that are open."""
+    """A restart loses unresolved half messages."""
 
     def restart(self, *, now: float) -> None:
         super().restart(now=now)
@@ -275,14 +275,14 @@ TRANSACTIONS = (
         "mu-check-hurry",
         ("tx.check-unknown-repeats",),
         changes={"check_interval": 20.0},
-        defect="Producers are asked three times as often as declared.",
+        defect="Producers are checked three times as often as declared.",
     ),
     Mutant(
         "mu-check-early",
         ("tx.check-arrives", "tx.recovery-duration"),
         core=RecoveryDurationsLost,
         changes={"check_immunity": 2.0},
-        defect="Half messages are asked for after two seconds, whatever their recovery duration.",
+        defect="Half messages are checked after two seconds, whatever their recovery duration.",
     ),
     Mutant("mu-tx-blank-id", ("tx.end-blank-id",), core=BlankIdsUnknown),
     Mutant("mu-tx-unknown-id", ("tx.end-unknown-id", "tx.end-wrong-topic"), core=UnknownIdsTaken),

@@ -33,7 +33,7 @@ class StrangersAssignedNothing(Broker):
 
 
 class ReceivesMakeOrderedGroups(Broker):
-    """Groups that a receive makes are ordered."""
+    """Groups created by a receive are ordered."""
 
     def receive(self, request: ReceiveRequest, *, now: float) -> Received | Parked:
         if not self.has_group(request.group):
@@ -42,7 +42,7 @@ class ReceivesMakeOrderedGroups(Broker):
 
 
 class ReceivesMakeGroups(Broker):
-    """Receives make groups, whether that is switched off or not."""
+    """Receives create groups, even if that is disabled."""
 
     def receive(self, request: ReceiveRequest, *, now: float) -> Received | Parked:
         if not self.has_group(request.group):
@@ -51,7 +51,7 @@ class ReceivesMakeGroups(Broker):
 
 
 class StrangersChangeLeases(Broker):
-    """Anybody may change a lease, whatever the group."""
+    """A lease can be changed with any group."""
 
     def change_invisible(self, request: ChangeRequest, *, now: float) -> str:
         for lease in self.leases():
@@ -78,7 +78,7 @@ class ClosedTakesSettings(Broker):
 
 
 class SettingsMakeTopics(Broker):
-    """Settings make the topics that they name."""
+    """Settings create the topics that they name."""
 
     def settings(self, client_id: str, settings: ClientSettings, *, now: float) -> MergedSettings:
         named = list(settings.topics or ())
@@ -113,14 +113,14 @@ UNKNOWN = (
         "mu-unknown-group-refused",
         ("life.unknown-group[*]", "life.unknown-group-heartbeat"),
         changes={"session_needs_group": True},
-        defect="Settings and heartbeats that name a group that nobody made are refused",
+        defect="Settings and heartbeats of an unknown group are refused",
     ),
     Mutant(
         "mu-unknown-group-taken",
         ("life.unknown-group[*]", "life.unknown-group-heartbeat"),
         profile="apache-5.5",
         changes={"session_needs_group": False},
-        defect="Settings and heartbeats that name a group that nobody made are taken",
+        defect="Settings and heartbeats of an unknown group are accepted",
     ),
     Mutant("mu-unknown-group-beats", ("life.unknown-group-heartbeat",), core=BeatsOfNobodyRefused),
     Mutant("mu-unknown-group-assigned", ("lb.unknown-group",), core=StrangersAssignedNothing),

@@ -1,4 +1,4 @@
-"""Defects of what the core does not decide, made by a proxy in front of the fake: headers, frames, digests."""
+"""Defects outside of the core, injected by a proxy in front of the fake: headers, frames, digests."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from aiorocketmq_conformance.probe.proxy import Headers
 
 
 def anonymous(headers: Headers) -> Headers:
-    """Give callers without a client id one of the proxy's own."""
+    """Add a client id to calls without one."""
     if any(key == "x-mq-client-id" and value for key, value in headers):
         return headers
     return [*headers, ("x-mq-client-id", "anonymous")]

@@ -29,12 +29,12 @@ async def _handle(message: ReceivedMessage) -> None:
 
 
 _CLIENTS: dict[str, Callable[[str, Timeouts], Client]] = {
-    "producer": lambda where, timeouts: Producer(where, timeouts=timeouts),
-    "push": lambda where, timeouts: PushConsumer(
-        where, group="g", subscriptions=["t"], handler=_handle, timeouts=timeouts
+    "producer": lambda endpoint, timeouts: Producer(endpoint, timeouts=timeouts),
+    "push": lambda endpoint, timeouts: PushConsumer(
+        endpoint, group="g", subscriptions=["t"], handler=_handle, timeouts=timeouts
     ),
-    "simple": lambda where, timeouts: SimpleConsumer(
-        where, group="g", subscriptions=["t"], timeouts=timeouts
+    "simple": lambda endpoint, timeouts: SimpleConsumer(
+        endpoint, group="g", subscriptions=["t"], timeouts=timeouts
     ),
 }
 
@@ -49,9 +49,8 @@ _CLIENTS: dict[str, Callable[[str, Timeouts], Client]] = {
 async def sdk_start_bad_endpoint(fixture: Fixture, make: Callable[[str, Timeouts], Client]) -> None:
     """A {} client fails within its start deadline if nothing listens at its endpoint, with an error that names it."""
     with socket.socket() as reserved:
-        reserved.bind(
-            ("127.0.0.1", 0)
-        )  # bound and not listening: connections are refused, and the port is reserved
+        # Bound and not listening: connections are refused, and the port is reserved.
+        reserved.bind(("127.0.0.1", 0))
         endpoint = f"127.0.0.1:{reserved.getsockname()[1]}"
         began = time.monotonic()
         message = ""
@@ -68,14 +67,14 @@ async def sdk_start_bad_endpoint(fixture: Fixture, make: Callable[[str, Timeouts
 
 
 _WRONG: dict[str, Callable[[str], object]] = {
-    "endpoint": lambda where: Producer(""),
-    "group": lambda where: SimpleConsumer(where, group="", subscriptions=["t"]),
-    "handler": lambda where: PushConsumer(where, group="g", subscriptions=["t"]),
-    "concurrency": lambda where: PushConsumer(
-        where, group="g", subscriptions=["t"], handler=_handle, concurrency=0
+    "endpoint": lambda endpoint: Producer(""),
+    "group": lambda endpoint: SimpleConsumer(endpoint, group="", subscriptions=["t"]),
+    "handler": lambda endpoint: PushConsumer(endpoint, group="g", subscriptions=["t"]),
+    "concurrency": lambda endpoint: PushConsumer(
+        endpoint, group="g", subscriptions=["t"], handler=_handle, concurrency=0
     ),
-    "timeouts": lambda where: Producer(where, timeouts=Timeouts(request=0.0)),
-    "topic": lambda where: Producer(where, topics=["no spaces!"]),
+    "timeouts": lambda endpoint: Producer(endpoint, timeouts=Timeouts(request=0.0)),
+    "topic": lambda endpoint: Producer(endpoint, topics=["no spaces!"]),
 }
 
 

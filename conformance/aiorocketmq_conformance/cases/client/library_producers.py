@@ -1,4 +1,5 @@
-"""Producers of the client library: retries, transactions, batches, start and close; the `sdk` rows of the inventory."""
+"""Producers of the client library: retries, transactions, batches, start and close; the `sdk` rows of the
+inventory."""
 
 from __future__ import annotations
 

@@ -36,7 +36,7 @@ class Once:
 
 @asynccontextmanager
 async def through_proxy(fixture: Fixture, faults: ProxyFaults) -> AsyncIterator[dict[str, Any]]:
-    """A proxy before the broker, and the settings that route all calls of a library client through it."""
+    """Start a proxy before the broker; yields the settings that route all calls of a library client through it."""
     async with faulty_proxy(fixture.target.endpoint, faults) as endpoint:
         yield {"endpoint": endpoint, "address_map": lambda address: endpoint}
 

@@ -18,8 +18,8 @@ PATIENT = 60
 
 
 async def failing_consumer(fixture: Fixture, *, retries: int, ordered: bool = False) -> tuple[Consumer, str]:
-    """A consumer of a fresh topic in a group with `retries`, and a group that can read its dead letters. The reading
-    group is created first: a group may start at the end of the topic."""
+    """Return a consumer of a fresh topic in a group with `retries`, and a group that can read its dead letters.
+    The reading group is created first: a group may start at the end of the topic."""
     readers = await fixture.group(max_attempts=PATIENT)
     topic = await fixture.topic(1, type="FIFO" if ordered else "NORMAL")
     return await fixture.consumer(topic, max_attempts=retries + 1, ordered=ordered), readers

@@ -19,7 +19,7 @@ DAY = 86_400.0
 
 
 async def prepared(fixture: Fixture, *, queues: int = 1, expression: str = "*") -> tuple[str, Consumer]:
-    """A fresh DELAY topic and its primed consumer."""
+    """Return a fresh DELAY topic and its primed consumer."""
     topic = await fixture.topic(queues, type="DELAY")
     return topic, await fixture.consumer(topic, expression=expression)
 

@@ -24,7 +24,7 @@ LAST = {"last": "yes"}
 
 
 def sql(text: str) -> pb.FilterExpression:
-    """An SQL filter."""
+    """Return an SQL filter."""
     return pb.FilterExpression(type=pb.FilterType.SQL, expression=text)
 
 

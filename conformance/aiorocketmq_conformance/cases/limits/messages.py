@@ -146,11 +146,11 @@ async def props_reserved(fixture: Fixture) -> None:
     prepared=("@topic",),
     params={"key": "key", "value": "value"},
 )
-async def props_control_char(fixture: Fixture, where: str) -> None:
+async def props_control_char(fixture: Fixture, part: str) -> None:
     """A control character in the {} of a user property is ILLEGAL_MESSAGE_PROPERTY_KEY."""
     topic = await fixture.topic()
     for text in CONTROLS.values():
-        properties = {text: "v"} if where == "key" else {"k": text}
+        properties = {text: "v"} if part == "key" else {"k": text}
         message = requests.message(topic, "p", properties=properties)
         await judge(fixture, topic, message, code="ILLEGAL_MESSAGE_PROPERTY_KEY")
 

@@ -59,7 +59,7 @@ class LiteFixture:
         return [await self.fixture.send_message(self.message(name, body)) for body in bodies]
 
     def message(self, name: str, body: str) -> pb.Message:
-        """A message to a lite topic."""
+        """Return a message to a lite topic."""
         message = self.fixture.message(self.topic, body, kind=pb.MessageType.LITE)
         message.system_properties.lite_topic = name
         return message

@@ -38,7 +38,7 @@ async def send(fixture: Fixture, topic: str, *levels: int) -> list[Sent]:
 
 
 async def backlog(fixture: Fixture, topic: str, *levels: int) -> list[Sent]:
-    """The same, and wait until another group has received all of them: servers make a message visible some time after
+    """Send, and wait until another group has received all messages: servers make a message visible some time after
     its receipt, and an invisible one cannot be delivered first."""
     witness = await fixture.consumer(topic)
     sent = await send(fixture, topic, *levels)

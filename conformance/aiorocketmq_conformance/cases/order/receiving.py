@@ -257,14 +257,14 @@ async def other_queue_progress(fixture: Fixture) -> None:
 
 async def _on_two_queues(fixture: Fixture, consumer: Consumer) -> tuple[str, str]:
     """Return two message groups in different queues, found by the queues of their messages."""
-    where: dict[int, str] = {}
+    by_queue: dict[int, str] = {}
     for _ in range(12):
         group = fixture.fresh("mg")
         await fixture.send(consumer.topic, "where", group=group)
         (delivery,) = await consumer.take(1, batch=1)
-        where.setdefault(delivery.queue, group)
-        if len(where) == 2:
-            one, two = where.values()
+        by_queue.setdefault(delivery.queue, group)
+        if len(by_queue) == 2:
+            one, two = by_queue.values()
             return one, two
     raise AssertionError("twelve message groups are all in one of four queues")
 

@@ -241,7 +241,7 @@ class Wire(Protocol):
 
 
 async def over_grpc(fixture: Fixture, *, topic: str | None = None, group: str | None = None) -> Reader:
-    """A reader over gRPC."""
+    """Return a reader over gRPC."""
     topic = topic or await fixture.topic(1)
     return GrpcReader(fixture, await fixture.consumer(topic, group=group, prime=False))
 
@@ -249,7 +249,7 @@ async def over_grpc(fixture: Fixture, *, topic: str | None = None, group: str | 
 async def over_remoting(
     fixture: Fixture, *, topic: str | None = None, group: str | None = None, client_id: str | None = None
 ) -> RemotingReader:
-    """A reader over the classic protocol."""
+    """Return a reader over the classic protocol."""
     topic = topic or await fixture.topic(1)
     group = group or await fixture.group()
     return RemotingReader(fixture, fixture.member(client_id), topic, group)
