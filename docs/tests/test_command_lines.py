@@ -1,0 +1,45 @@
+"""Every command line of `aiorocketmq` in the documentation names commands and options that exist."""
+
+from __future__ import annotations
+
+import re
+import shlex
+from pathlib import Path
+
+import click
+import pytest
+from aiorocketmq.cli.program import program
+
+ROOT = Path(__file__).parents[2]
+LINE = re.compile(
+    r"^(?:\s*\$ |[A-Z_]+=\S+ )?(?P<line>aiorocketmq .*)$|`(?P<span>aiorocketmq [^`]+)`", re.MULTILINE
+)
+
+
+def command_lines() -> list[tuple[str, str]]:
+    """Return the lines with the pages that show them; those with a placeholder or an ellipsis are examples of none."""
+    pages = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
+    return [
+        (page.name, line)
+        for page in pages
+        for match in LINE.finditer(page.read_text(encoding="utf-8"))
+        if not re.search(r"…|\.\.\.|\|", line := match["line"] or match["span"])
+    ]
+
+
+@pytest.mark.parametrize(("page", "line"), command_lines())
+def test_command_line_is_understood(page: str, line: str) -> None:
+    command: click.Command = program
+    words = shlex.split(line, comments=True)[1:]
+    context = click.Context(command, info_name="aiorocketmq")
+    while words and isinstance(command, click.Group) and not words[0].startswith("-"):
+        name = words.pop(0)
+        found = command.get_command(context, name)
+        assert found is not None, f"there is no command {name!r}"
+        command, context = found, click.Context(found, info_name=name, parent=context)
+    command.make_parser(context).parse_args(words)
+
+
+def test_an_unknown_option_is_noticed() -> None:
+    with pytest.raises(click.NoSuchOption):
+        test_command_line_is_understood("a page", "aiorocketmq topic create orders --colour red")
