@@ -16,6 +16,8 @@ from aiorocketmq.push_consumer import PushConsumer
 from aiorocketmq.simple_consumer import SimpleConsumer
 from aiorocketmq_fake import FakeBroker
 
+from sdk.tests.clients import push_consumer, simple_consumer
+
 MOST_POINTS = 60
 """More than any of these operations has."""
 
@@ -132,7 +134,7 @@ async def all_comes_again(broker: FakeBroker, but: set[bytes]) -> None:
     """What was not acked is delivered once its lease is over: nothing is lost and nothing is copied."""
     await broker.clock.advance(seconds=120)
     seen: list[bytes] = []
-    async with SimpleConsumer(broker.endpoint, group="billing", subscriptions=["orders"]) as consumer:
+    async with simple_consumer(broker.endpoint) as consumer:
         while len(seen) + len(but) < 3:
             messages = await consumer.receive()
             seen.extend(message.body for message in messages)
@@ -141,10 +143,8 @@ async def all_comes_again(broker: FakeBroker, but: set[bytes]) -> None:
 
 
 def simple(broker: FakeBroker, transport: Pointed) -> SimpleConsumer:
-    return SimpleConsumer(
+    return simple_consumer(
         broker.endpoint,
-        group="billing",
-        subscriptions=["orders"],
         transport=transport,
         timeouts=Timeouts(stop=2),
     )
@@ -157,10 +157,8 @@ async def ignore(message: ReceivedMessage) -> None:
 def push(
     broker: FakeBroker, transport: Pointed, handler: Callable[[ReceivedMessage], Awaitable[None]]
 ) -> PushConsumer:
-    return PushConsumer(
+    return push_consumer(
         broker.endpoint,
-        group="billing",
-        subscriptions=["orders"],
         handler=handler,
         shutdown_timeout=1,
         transport=transport,

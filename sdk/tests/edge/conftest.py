@@ -10,6 +10,7 @@ from aiorocketmq.producer import Producer
 from aiorocketmq.simple_consumer import SimpleConsumer
 from aiorocketmq_fake import FakeBroker
 
+from sdk.tests.clients import simple_consumer
 from sdk.tests.edge.watching import Watching
 from sdk.tests.listening import Peer, listening
 
@@ -44,7 +45,7 @@ async def producer(broker: FakeBroker) -> AsyncIterator[Producer]:
 
 @pytest.fixture
 async def consumer(broker: FakeBroker) -> AsyncIterator[SimpleConsumer]:
-    async with SimpleConsumer(broker.endpoint, group="billing", subscriptions=["orders"]) as consumer:
+    async with simple_consumer(broker.endpoint) as consumer:
         yield consumer
 
 

@@ -17,9 +17,10 @@ from aiorocketmq.config import Compression
 from aiorocketmq.errors import MessageTooLargeError
 from aiorocketmq.message import Message, ReceivedMessage
 from aiorocketmq.producer import Producer
-from aiorocketmq.simple_consumer import SimpleConsumer
 from aiorocketmq_fake import FakeBroker
 from hypothesis import given, strategies as st
+
+from sdk.tests.clients import simple_consumer
 
 MIB = 1024 * 1024
 LIMIT = 4 * MIB
@@ -42,7 +43,7 @@ async def test_a_body_arrives_as_it_was_sent_whether_it_was_worth_packing_or_not
 ) -> None:
     async with (
         Producer(broker.endpoint, compression=Compression(threshold=1024)) as producer,
-        SimpleConsumer(broker.endpoint, group="billing", subscriptions=["orders"]) as consumer,
+        simple_consumer(broker.endpoint) as consumer,
     ):
         await producer.send(Message("orders", body))
         (message,) = await consumer.receive(max_messages=1, invisible=30, wait=5)
@@ -65,7 +66,7 @@ async def test_packed_and_plain_bodies_do_not_share_a_batch(broker: FakeBroker) 
     """A server takes the flag of the first message for all (live-broker-session.md, 4.7)."""
     async with (
         Producer(broker.endpoint, linger=0, compression=Compression(threshold=100)) as producer,
-        SimpleConsumer(broker.endpoint, group="billing", subscriptions=["orders"]) as consumer,
+        simple_consumer(broker.endpoint) as consumer,
     ):
         with broker.faults.delay("SendMessage", 0.0) as requests:
             await producer.send_many([Message("orders", body) for body in (b"a", TEXT, b"b", TEXT + b"c")])

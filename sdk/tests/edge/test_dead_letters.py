@@ -12,6 +12,8 @@ from aiorocketmq.simple_consumer import SimpleConsumer
 from aiorocketmq.subscription import dead_letters
 from aiorocketmq_fake import FakeBroker
 
+from sdk.tests.clients import push_consumer
+
 
 @pytest.fixture(params=["documented", "apache-5.5"])
 async def buried(request: pytest.FixtureRequest) -> AsyncIterator[FakeBroker]:
@@ -27,9 +29,7 @@ async def buried(request: pytest.FixtureRequest) -> AsyncIterator[FakeBroker]:
 
         async with Producer(broker.endpoint) as producer:
             await producer.send(Message("orders", b"1"))
-        async with PushConsumer(
-            broker.endpoint, group="billing", subscriptions=["orders"], handler=give_up
-        ) as consumer:
+        async with push_consumer(broker.endpoint, handler=give_up) as consumer:
             async with asyncio.timeout(10):
                 while not broker.dead_letters("billing"):  # noqa: ASYNC110  # the broker tells by being asked
                     await asyncio.sleep(0.01)

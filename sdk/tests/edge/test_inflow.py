@@ -22,6 +22,8 @@ from aiorocketmq.simple_consumer import SimpleConsumer
 from aiorocketmq.wire import messages as pb
 from aiorocketmq_fake import FakeBroker
 
+from sdk.tests.clients import simple_consumer
+
 MIB = 1024 * 1024
 LARGE = b"the same again and " * 10_000
 
@@ -88,9 +90,7 @@ class Diverted(GrpcioTransport):
 async def flooded(broker: FakeBroker, talkative: Talkative) -> AsyncIterator[SimpleConsumer]:
     """A consumer whose polls the talkative server answers."""
     network = Diverted(talkative.endpoint)
-    async with SimpleConsumer(
-        broker.endpoint, group="billing", subscriptions=["orders"], transport=network
-    ) as consumer:
+    async with simple_consumer(broker.endpoint, transport=network) as consumer:
         yield consumer
 
 
@@ -126,7 +126,7 @@ async def test_large_bodies_are_decompressed_off_the_event_loop(
 ) -> None:
     async with (
         Connection(broker.endpoint, executor=executor, transport=Diverted(talkative.endpoint)) as rocketmq,
-        SimpleConsumer(rocketmq, group="billing", subscriptions=["orders"]) as consumer,
+        simple_consumer(rocketmq) as consumer,
     ):
         poll = asyncio.create_task(consumer.receive(max_messages=3, invisible=30, wait=5))
         await asyncio.wait_for(executor.is_busy.wait(), 10)  # the loop turns although the body is not done
@@ -148,10 +148,8 @@ async def test_small_bodies_are_decompressed_at_once(
     broker: FakeBroker, talkative: Talkative, executor: Any
 ) -> None:
     talkative.body, talkative.is_packed = gzip.compress(LARGE[:1000]), True
-    async with SimpleConsumer(
+    async with simple_consumer(
         broker.endpoint,
-        group="billing",
-        subscriptions=["orders"],
         executor=executor,
         transport=Diverted(talkative.endpoint),
     ) as consumer:
@@ -164,10 +162,8 @@ async def test_small_bodies_are_decompressed_at_once(
 async def test_an_executor_that_was_shut_down_is_a_usage_error(
     broker: FakeBroker, talkative: Talkative, packed: None, executor: Any, cancels: bool
 ) -> None:
-    async with SimpleConsumer(
+    async with simple_consumer(
         broker.endpoint,
-        group="billing",
-        subscriptions=["orders"],
         executor=executor,
         transport=Diverted(talkative.endpoint),
     ) as consumer:
@@ -188,10 +184,8 @@ async def test_an_executor_that_was_shut_down_is_a_usage_error(
 async def test_a_cancelled_receive_does_not_wait_for_a_body(
     broker: FakeBroker, talkative: Talkative, packed: None, executor: Any
 ) -> None:
-    async with SimpleConsumer(
+    async with simple_consumer(
         broker.endpoint,
-        group="billing",
-        subscriptions=["orders"],
         executor=executor,
         transport=Diverted(talkative.endpoint),
     ) as consumer:
@@ -206,10 +200,8 @@ async def test_a_body_beyond_the_limit_arrives_as_it_came(broker: FakeBroker, ta
     stream = zstandard.ZstdCompressor().compressobj()
     talkative.body = stream.compress(bytes(3 * MIB)) + stream.flush()
     talkative.is_packed = True
-    async with SimpleConsumer(
+    async with simple_consumer(
         broker.endpoint,
-        group="billing",
-        subscriptions=["orders"],
         max_decompressed_body=2 * MIB,
         transport=Diverted(talkative.endpoint),
     ) as consumer:
@@ -229,7 +221,7 @@ async def test_the_limit_of_an_answer_counts_decompressed_bodies(broker: FakeBro
     async with Producer(broker.endpoint, compression=Compression()) as producer:
         for _ in range(3):
             await producer.send(Message("orders", bytes(7 * 1024 * 1024)))
-    async with SimpleConsumer(broker.endpoint, group="billing", subscriptions=["orders"]) as consumer:
+    async with simple_consumer(broker.endpoint) as consumer:
         first = await consumer.receive(max_messages=3, invisible=10, wait=1)
         assert [len(message.body) for message in first] == [7 * 1024 * 1024] * 2
         await consumer.ack(first)

@@ -17,6 +17,8 @@ from aiorocketmq.simple_consumer import SimpleConsumer
 from aiorocketmq.wire import messages as pb
 from aiorocketmq_fake import FakeBroker
 
+from sdk.tests.clients import simple_consumer
+
 
 @pytest.fixture
 async def lite() -> AsyncIterator[FakeBroker]:
@@ -99,7 +101,7 @@ async def test_only_a_lite_consumer_names_the_lite_topic_when_it_settles(
 async def test_lite_topics_need_a_consumer_of_them(broker: FakeBroker) -> None:
     with pytest.raises(ValueError, match="one topic, their parent"):
         SimpleConsumer(broker.endpoint, group="chat", subscriptions=["a", "b"], lite_topics=[])
-    async with SimpleConsumer(broker.endpoint, group="billing", subscriptions=["orders"]) as plain:
+    async with simple_consumer(broker.endpoint) as plain:
         assert plain.lite_topics == frozenset()
         with pytest.raises(UsageError, match="give lite_topics="):
             await plain.add_lite_topics("x")

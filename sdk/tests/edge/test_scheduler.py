@@ -9,9 +9,9 @@ from aiorocketmq._aio.event import Signal
 from aiorocketmq._aio.scheduler import Scheduler
 from aiorocketmq._aio.tasks import Tasks
 from aiorocketmq.connection import Connection
-from aiorocketmq.push_consumer import PushConsumer
-from aiorocketmq.simple_consumer import SimpleConsumer
 from aiorocketmq_fake import FakeBroker
+
+from sdk.tests.clients import push_consumer, simple_consumer
 
 
 @pytest.fixture
@@ -102,10 +102,7 @@ async def test_idle_consumers_of_one_connection_share_timer_routes_and_socket(br
         raise AssertionError("nothing was sent")
 
     async with Connection(broker.endpoint) as rocketmq:
-        consumers = [
-            PushConsumer(rocketmq, group="billing", subscriptions=["orders"], handler=handle)
-            for _ in range(20)
-        ]
+        consumers = [push_consumer(rocketmq, handler=handle) for _ in range(20)]
         await asyncio.gather(*(each.__aenter__() for each in consumers))
         own = [task for task in asyncio.all_tasks() if task.get_name().startswith("push: ")]
         assert len(own) == 2 * len(consumers)
@@ -118,8 +115,8 @@ async def test_idle_consumers_of_one_connection_share_timer_routes_and_socket(br
 async def test_one_dead_connection_is_made_anew_once_for_all_who_ask(broker: FakeBroker) -> None:
     async with (
         Connection(broker.endpoint) as rocketmq,
-        SimpleConsumer(rocketmq, group="billing", subscriptions=["orders"]) as first,
-        SimpleConsumer(rocketmq, group="billing", subscriptions=["orders"]) as second,
+        simple_consumer(rocketmq) as first,
+        simple_consumer(rocketmq) as second,
     ):
         (endpoint,) = first._session.streams
         before = rocketmq._network.open_transport()._channels[endpoint]  # type: ignore[attr-defined]  # grpcio's

@@ -17,11 +17,12 @@ from aiorocketmq.connection import Connection
 from aiorocketmq.errors import ClosedError, RocketMQError, UnreachableError
 from aiorocketmq.message import Message, ReceivedMessage
 from aiorocketmq.producer import Producer
-from aiorocketmq.push_consumer import PushConsumer
 from aiorocketmq.simple_consumer import SimpleConsumer
 from aiorocketmq.wire import messages as pb
 from aiorocketmq_fake import FakeBroker
 from aiorocketmq_fake.core.values.events import PollParked, Refused
+
+from sdk.tests.clients import push_consumer, simple_consumer
 
 Awaiting = Callable[[type[object]], AbstractAsyncContextManager[None]]
 
@@ -238,7 +239,7 @@ async def test_clients_share_one_connection_and_leave_it_open(
             async with Producer(rocketmq, topics=["orders"]):
                 pass
             await first.send(Message("orders", b"x"))
-        async with SimpleConsumer(rocketmq, group="billing", subscriptions=["orders"]) as consumer:
+        async with simple_consumer(rocketmq) as consumer:
             (message,) = await consumer.receive(wait=5)
             await message.ack()
         assert len(overheard._channels) == 1
@@ -250,7 +251,7 @@ async def test_clients_share_one_connection_and_leave_it_open(
 
 async def test_many_clients_of_one_connection_start_side_by_side(broker: FakeBroker) -> None:
     async with Connection(broker.endpoint) as rocketmq:
-        clients = [SimpleConsumer(rocketmq, group="billing", subscriptions=["orders"]) for _ in range(20)]
+        clients = [simple_consumer(rocketmq) for _ in range(20)]
         await asyncio.gather(*(client.__aenter__() for client in clients))
         assert len({client.client_id for client in clients}) == 20
         assert len(broker.clients()) == 20
@@ -327,7 +328,7 @@ async def test_a_stream_that_stays_broken_is_warned_of_once(
 async def test_the_end_of_a_client_leaves_no_task_behind(broker: FakeBroker) -> None:
     async with (
         Producer(broker.endpoint, topics=["orders"]),
-        SimpleConsumer(broker.endpoint, group="billing", subscriptions=["orders"]),
+        simple_consumer(broker.endpoint),
     ):
         running = [task.get_name() for task in asyncio.all_tasks()]
         assert any(name.startswith("producer: ") for name in running)
@@ -460,9 +461,7 @@ async def test_messages_arrive_whatever_batch_size_a_server_sends(
     async def handler(message: ReceivedMessage) -> None:
         arrived.set()
 
-    async with PushConsumer(
-        broker.endpoint, group="billing", subscriptions=["orders"], handler=handler
-    ) as consumer:
+    async with push_consumer(broker.endpoint, handler=handler) as consumer:
         consumer._session.take_settings(
             consumer._session.access, pb.Settings(subscription=pb.Subscription(receive_batch_size=-1))
         )

@@ -7,9 +7,9 @@ from collections.abc import AsyncIterator
 import pytest
 from aiorocketmq.message import Message, ReceivedMessage
 from aiorocketmq.producer import Producer
-from aiorocketmq.push_consumer import PushConsumer
-from aiorocketmq.simple_consumer import SimpleConsumer
 from aiorocketmq_fake import FakeBroker
+
+from sdk.tests.clients import push_consumer, simple_consumer
 
 
 @pytest.fixture
@@ -28,7 +28,7 @@ async def send(cluster: FakeBroker, count: int) -> None:
 
 
 async def test_a_receive_does_not_wait_for_brokers_that_have_nothing(cluster: FakeBroker) -> None:
-    async with SimpleConsumer(cluster.endpoint, group="billing", subscriptions=["orders"]) as consumer:
+    async with simple_consumer(cluster.endpoint) as consumer:
         receiving = asyncio.create_task(consumer.receive(wait=20))
         await send(cluster, 1)
         (message,) = await asyncio.wait_for(receiving, 10)
@@ -39,7 +39,7 @@ async def test_a_receive_does_not_wait_for_brokers_that_have_nothing(cluster: Fa
 async def test_one_loop_receives_from_all_brokers(cluster: FakeBroker) -> None:
     await send(cluster, 9)
     seen: Counter[str] = Counter()
-    async with SimpleConsumer(cluster.endpoint, group="billing", subscriptions=["orders"]) as consumer:
+    async with simple_consumer(cluster.endpoint) as consumer:
         async with asyncio.timeout(10):
             while seen.total() < 9:
                 messages = await consumer.receive(wait=20)
@@ -50,7 +50,7 @@ async def test_one_loop_receives_from_all_brokers(cluster: FakeBroker) -> None:
 
 
 async def test_a_dead_broker_does_not_keep_the_others_messages_back(cluster: FakeBroker) -> None:
-    async with SimpleConsumer(cluster.endpoint, group="billing", subscriptions=["orders"]) as consumer:
+    async with simple_consumer(cluster.endpoint) as consumer:
         await send(cluster, 6)
         await cluster.brokers[2].crash()
         seen: list[ReceivedMessage] = []
@@ -71,9 +71,7 @@ async def test_a_push_consumer_polls_every_broker_by_itself(cluster: FakeBroker)
         if seen.total() == 9:
             done.set()
 
-    async with PushConsumer(
-        cluster.endpoint, group="billing", subscriptions=["orders"], handler=handle
-    ) as consumer:
+    async with push_consumer(cluster.endpoint, handler=handle) as consumer:
         assert len(consumer.assigned_queues) == 3
         await send(cluster, 9)
         await asyncio.wait_for(done.wait(), 10)

@@ -24,6 +24,7 @@ from aiorocketmq.simple_consumer import SimpleConsumer
 from aiorocketmq_fake import FakeBroker
 from aiorocketmq_fake.core.values.events import LeaseChanged, LeaseEnded, PollParked
 
+from sdk.tests.clients import simple_consumer
 from sdk.tests.edge.watching import Watching
 
 Awaiting = Callable[[type[object]], AbstractAsyncContextManager[None]]
@@ -50,7 +51,7 @@ async def insist(call: Callable[[], Awaitable[Result]]) -> Result:
 
 
 def watched_by(watching: Watching, broker: FakeBroker) -> SimpleConsumer:
-    return SimpleConsumer(broker.endpoint, group="billing", subscriptions=["orders"], hooks=[watching])
+    return simple_consumer(broker.endpoint, hooks=[watching])
 
 
 async def one(consumer: SimpleConsumer, producer: Producer, **facts: object) -> ReceivedMessage:
@@ -87,7 +88,7 @@ async def test_a_message_arrives_with_all_that_it_was_sent_with(
 async def test_an_acked_message_is_done(still: FakeBroker) -> None:
     async with (
         Producer(still.endpoint) as producer,
-        SimpleConsumer(still.endpoint, group="billing", subscriptions=["orders"]) as consumer,
+        simple_consumer(still.endpoint) as consumer,
     ):
         message = await one(consumer, producer)
         await message.ack()
@@ -103,7 +104,7 @@ async def test_an_acked_message_is_done(still: FakeBroker) -> None:
 async def test_a_message_whose_lease_ends_comes_again_and_its_old_delivery_is_lost(still: FakeBroker) -> None:
     async with (
         Producer(still.endpoint) as producer,
-        SimpleConsumer(still.endpoint, group="billing", subscriptions=["orders"]) as consumer,
+        simple_consumer(still.endpoint) as consumer,
     ):
         message = await one(consumer, producer)
         await still.clock.advance(seconds=31)
@@ -121,7 +122,7 @@ async def test_a_message_whose_lease_ends_comes_again_and_its_old_delivery_is_lo
 async def test_an_extended_message_stays_and_is_acked_with_its_newest_handle(still: FakeBroker) -> None:
     async with (
         Producer(still.endpoint) as producer,
-        SimpleConsumer(still.endpoint, group="billing", subscriptions=["orders"]) as consumer,
+        simple_consumer(still.endpoint) as consumer,
     ):
         message = await one(consumer, producer)
         first = message.receipt_handle
@@ -138,7 +139,7 @@ async def test_an_extended_message_stays_and_is_acked_with_its_newest_handle(sti
 async def test_a_released_message_comes_again_soon(still: FakeBroker) -> None:
     async with (
         Producer(still.endpoint) as producer,
-        SimpleConsumer(still.endpoint, group="billing", subscriptions=["orders"]) as consumer,
+        simple_consumer(still.endpoint) as consumer,
     ):
         message = await one(consumer, producer)
         await message.release()
@@ -153,7 +154,7 @@ async def test_a_released_message_comes_again_soon(still: FakeBroker) -> None:
 async def test_leaving_a_messages_block_acks_it_and_an_exception_releases_it(still: FakeBroker) -> None:
     async with (
         Producer(still.endpoint) as producer,
-        SimpleConsumer(still.endpoint, group="billing", subscriptions=["orders"]) as consumer,
+        simple_consumer(still.endpoint) as consumer,
     ):
         with pytest.raises(RuntimeError, match="the handling failed"):
             async with await one(consumer, producer):
@@ -226,7 +227,7 @@ async def test_many_are_acked_in_one_call(
 async def test_when_some_of_many_acks_fail_the_error_has_an_outcome_for_each(still: FakeBroker) -> None:
     async with (
         Producer(still.endpoint) as producer,
-        SimpleConsumer(still.endpoint, group="billing", subscriptions=["orders"]) as consumer,
+        simple_consumer(still.endpoint) as consumer,
     ):
         old = await one(consumer, producer)
         await still.clock.advance(seconds=31)
@@ -240,7 +241,7 @@ async def test_when_some_of_many_acks_fail_the_error_has_an_outcome_for_each(sti
 
 
 async def test_a_poll_that_finds_nothing_gives_an_empty_list(still: FakeBroker) -> None:
-    async with SimpleConsumer(still.endpoint, group="billing", subscriptions=["orders"]) as consumer:
+    async with simple_consumer(still.endpoint) as consumer:
         polling = asyncio.create_task(consumer.receive(wait=20))
         while not polling.done():
             await asyncio.sleep(0.01)
@@ -286,7 +287,7 @@ async def test_a_server_that_lost_our_settings_is_told_again_and_the_poll_goes_o
         await broker.create_group("billing")
         async with (
             Producer(broker.endpoint, topics=["orders"]) as producer,
-            SimpleConsumer(broker.endpoint, group="billing", subscriptions=["orders"]) as consumer,
+            simple_consumer(broker.endpoint) as consumer,
         ):
             with broker.faults.refuse("ReceiveMessage", "INTERNAL_SERVER_ERROR", times=1) as refused:
                 message = await one(consumer, producer)
@@ -298,7 +299,7 @@ async def test_a_server_that_lost_our_settings_is_told_again_and_the_poll_goes_o
 async def test_a_broker_that_restarts_is_found_again_by_both_clients(broker: FakeBroker) -> None:
     async with (
         Producer(broker.endpoint, topics=["orders"]) as producer,
-        SimpleConsumer(broker.endpoint, group="billing", subscriptions=["orders"]) as consumer,
+        simple_consumer(broker.endpoint) as consumer,
     ):
         await (await one(consumer, producer)).ack()
         await broker.restart()
@@ -342,9 +343,7 @@ async def test_a_poll_in_flight_ends_with_the_consumer_empty_or_closed(
     broker: FakeBroker, awaiting: Awaiting
 ) -> None:
     async with (
-        SimpleConsumer(
-            broker.endpoint, group="billing", subscriptions=["orders"], timeouts=Timeouts(stop=0.3)
-        ) as consumer,
+        simple_consumer(broker.endpoint, timeouts=Timeouts(stop=0.3)) as consumer,
         awaiting(PollParked),
     ):
         polling = asyncio.create_task(consumer.receive(wait=20))

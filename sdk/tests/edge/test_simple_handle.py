@@ -13,6 +13,8 @@ from aiorocketmq.simple_consumer import SimpleConsumer
 from aiorocketmq_fake import FakeBroker
 from aiorocketmq_fake.core.values.events import LeaseChanged
 
+from sdk.tests.clients import simple_consumer
+
 
 class Around(Hook):
     """Notes what it wraps and what it sees."""
@@ -38,9 +40,7 @@ def hook() -> Around:
 
 @pytest.fixture
 async def watched(broker: FakeBroker, hook: Around) -> AsyncIterator[SimpleConsumer]:
-    async with SimpleConsumer(
-        broker.endpoint, group="billing", subscriptions=["orders"], hooks=[hook]
-    ) as consumer:
+    async with simple_consumer(broker.endpoint, hooks=[hook]) as consumer:
         yield consumer
 
 
@@ -129,9 +129,7 @@ async def test_a_message_that_is_stored_twice_is_handled_once(broker: FakeBroker
             await producer.send(Message("orders", b"1"))
     assert len(broker.messages("orders")) == 2
     deduplication = DeduplicationHook(MemoryStore())
-    async with SimpleConsumer(
-        broker.endpoint, group="billing", subscriptions=["orders"], hooks=[deduplication]
-    ) as consumer:
+    async with simple_consumer(broker.endpoint, hooks=[deduplication]) as consumer:
         settled = 0
         while settled < 2:
             for message in await consumer.receive():

@@ -17,6 +17,8 @@ from aiorocketmq.simple_consumer import SimpleConsumer
 from aiorocketmq.subscription import Sql
 from aiorocketmq_fake import FakeBroker
 
+from sdk.tests.clients import simple_consumer
+
 Awaiting = Callable[[type[object]], AbstractAsyncContextManager[None]]
 
 Result = TypeVar("Result")
@@ -106,7 +108,7 @@ async def test_the_loop_over_messages_goes_on_over_batches(
 async def test_leaving_the_loop_gives_back_what_was_not_handed_out(still: FakeBroker) -> None:
     async with (
         Producer(still.endpoint, topics=["orders"]) as producer,
-        SimpleConsumer(still.endpoint, group="billing", subscriptions=["orders"]) as consumer,
+        simple_consumer(still.endpoint) as consumer,
     ):
         await producer.send_many([Message("orders", b"x", message_group=None) for _ in range(8)])
         loop = consumer.messages(wait=5)
@@ -119,7 +121,7 @@ async def test_leaving_the_loop_gives_back_what_was_not_handed_out(still: FakeBr
 
 
 async def test_after_the_end_everything_says_closed(broker: FakeBroker, producer: Producer) -> None:
-    async with SimpleConsumer(broker.endpoint, group="billing", subscriptions=["orders"]) as consumer:
+    async with simple_consumer(broker.endpoint) as consumer:
         await producer.send(Message("orders", b"x"))
         (message,) = await consumer.receive(wait=5)
     assert [client.group for client in broker.clients()] == [""]

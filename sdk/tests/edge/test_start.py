@@ -30,6 +30,8 @@ from aiorocketmq.wire import messages as pb
 from aiorocketmq_fake import FakeBroker, ServerTls
 from aiorocketmq_fake.core.values.events import Refused as CommandRefused
 
+from sdk.tests.clients import simple_consumer
+
 Awaiting = Callable[[type[object]], AbstractAsyncContextManager[None]]
 
 Answer = Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]]
@@ -55,10 +57,8 @@ PRODUCER_SETTINGS = pb.TelemetryCommand(settings=pb.Settings(publishing=pb.Publi
 async def start_error(endpoint: str, timeouts: Timeouts, **options: object) -> RocketMQError:
     """The error of a consumer's start, which must come within the deadline and leave no task behind."""
     begun = time.monotonic()
-    consumer = SimpleConsumer(
+    consumer = simple_consumer(
         endpoint,
-        group="billing",
-        subscriptions=["orders"],
         timeouts=timeouts,
         **options,  # type: ignore[arg-type]
     )

@@ -7,7 +7,8 @@ from aiorocketmq.config import Retry, Timeouts
 from aiorocketmq.errors import TopicNotFoundError, TopicUnavailableError, TypeMismatchError, refusal
 from aiorocketmq.message import Message
 from aiorocketmq.producer import Producer
-from aiorocketmq.simple_consumer import SimpleConsumer
+
+from sdk.tests.clients import simple_consumer
 
 SAID = "TopicMessageType validate failed, the expected type is UNSPECIFIED, but actual type is NORMAL"
 """A proxy of 5.5.0 whose broker had been killed (code 40014)."""
@@ -36,7 +37,7 @@ async def test_who_loses_patience_hears_that_another_try_may_help(broker: Any) -
 
 
 async def test_a_receive_says_so_too(broker: Any) -> None:
-    async with SimpleConsumer(broker.endpoint, group="billing", subscriptions=["orders"]) as consumer:
+    async with simple_consumer(broker.endpoint) as consumer:
         broker.faults.refuse("ReceiveMessage", "TOPIC_NOT_FOUND", times=1)
         with pytest.raises(TopicUnavailableError):
             await consumer.receive(wait=1)

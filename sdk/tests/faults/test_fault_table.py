@@ -27,6 +27,8 @@ from aiorocketmq.transaction import Resolution
 from aiorocketmq_fake import FakeBroker
 from aiorocketmq_fake.edge.faults import Fault
 
+from sdk.tests.clients import push_consumer, simple_consumer
+
 PAGE = Path(__file__).parents[3] / "docs/reference/faults.md"
 PATIENT = Timeouts(start=3.0, request=5.0, stop=1.0)
 HURRIED = Timeouts(start=3.0, request=0.6, stop=1.0)
@@ -214,9 +216,7 @@ async def end_producing(scene: Scene) -> None:
 
 
 def _simple(scene: Scene) -> SimpleConsumer:
-    return SimpleConsumer(
-        scene.broker.endpoint, group="billing", subscriptions=["orders"], timeouts=scene.timeouts
-    )
+    return simple_consumer(scene.broker.endpoint, timeouts=scene.timeouts)
 
 
 async def start_fetching(scene: Scene) -> None:
@@ -315,10 +315,8 @@ async def end_pushing(scene: Scene) -> None:
     async def never(message: ReceivedMessage) -> None:
         raise AssertionError("nothing was sent")
 
-    async with PushConsumer(
+    async with push_consumer(
         scene.broker.endpoint,
-        group="billing",
-        subscriptions=["orders"],
         handler=never,
         timeouts=scene.timeouts,
     ):

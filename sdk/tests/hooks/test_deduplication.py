@@ -25,9 +25,10 @@ from aiorocketmq.hooks import AckEvent, Event, Hook, Phase
 from aiorocketmq.message import Message, MessageQueue, ReceivedMessage
 from aiorocketmq.producer import Producer
 from aiorocketmq.push_consumer import PushConsumer
-from aiorocketmq.simple_consumer import SimpleConsumer
 from aiorocketmq_fake import FakeBroker
 from hypothesis import given, strategies as st
+
+from sdk.tests.clients import push_consumer, simple_consumer
 
 
 class Clock:
@@ -228,9 +229,7 @@ async def test_a_message_that_was_stored_twice_is_handled_once(broker: FakeBroke
             await producer.send(Message("orders", b"1"))
     assert len(broker.messages("orders")) == 2
     hooks = [seen, DeduplicationHook(shop.store, busy_wait=0)]
-    async with PushConsumer(
-        broker.endpoint, group="billing", subscriptions=["orders"], handler=handle, hooks=hooks
-    ):
+    async with push_consumer(broker.endpoint, handler=handle, hooks=hooks):
         await seen.acked(2)
     assert bodies == [b"1"]
 
@@ -246,9 +245,7 @@ async def test_two_sends_of_one_order_are_one_by_a_key_of_the_users(broker: Fake
         for body in (b"1", b"again"):
             await producer.send(Message("orders", body, keys=["order 42"]))
     hooks = [seen, DeduplicationHook(MemoryStore(), key=lambda message: message.keys[0], busy_wait=0)]
-    async with PushConsumer(
-        broker.endpoint, group="billing", subscriptions=["orders"], handler=handle, hooks=hooks, concurrency=1
-    ):
+    async with push_consumer(broker.endpoint, handler=handle, hooks=hooks, concurrency=1):
         await seen.acked(2)
     assert len(bodies) == 1
 
@@ -282,7 +279,7 @@ async def test_a_received_message_knows_its_namespace(broker: FakeBroker) -> Non
     async with (
         Connection(broker.endpoint, namespace="shop") as shop,
         Producer(shop) as producer,
-        SimpleConsumer(shop, group="billing", subscriptions=["orders"]) as consumer,
+        simple_consumer(shop) as consumer,
     ):
         await producer.send(Message("orders", b"1"))
         (message,) = await consumer.receive(max_messages=1, invisible=30, wait=5)
@@ -333,10 +330,8 @@ async def test_a_failed_message_is_handled_again(broker: FakeBroker) -> None:
 
     async with Producer(broker.endpoint) as producer:
         await producer.send(Message("orders", b"1"))
-    async with PushConsumer(
+    async with push_consumer(
         broker.endpoint,
-        group="billing",
-        subscriptions=["orders"],
         handler=fail_once,
         hooks=[seen, DeduplicationHook(MemoryStore())],
     ):

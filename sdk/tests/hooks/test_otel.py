@@ -17,8 +17,7 @@ from aiorocketmq.hooks import AckEvent, Event, Hook, Phase
 from aiorocketmq.message import Message, ReceivedMessage
 from aiorocketmq.otel import OpenTelemetryHook
 from aiorocketmq.producer import Producer
-from aiorocketmq.push_consumer import PushConsumer, RetryLater
-from aiorocketmq.simple_consumer import SimpleConsumer
+from aiorocketmq.push_consumer import RetryLater
 from aiorocketmq.transaction import Resolution
 from aiorocketmq.wire import messages as pb
 from aiorocketmq_fake import FakeBroker
@@ -33,6 +32,8 @@ from opentelemetry.sdk.trace import ReadableSpan, TracerProvider
 from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 from opentelemetry.trace import SpanKind, StatusCode
+
+from sdk.tests.clients import push_consumer, simple_consumer
 
 
 class Telescope:
@@ -90,9 +91,7 @@ class Handling:
 async def push_one(broker: FakeBroker, telescope: Telescope, handler: Handling) -> None:
     async with Producer(broker.endpoint, hooks=[telescope.hook]) as producer:
         await producer.send(Message("orders", b"12345", tag="paid", keys=["42"]))
-    async with PushConsumer(
-        broker.endpoint, group="billing", subscriptions=["orders"], handler=handler, hooks=[telescope.hook]
-    ):
+    async with push_consumer(broker.endpoint, handler=handler, hooks=[telescope.hook]):
         async with asyncio.timeout(20):
             await handler.done.wait()
 
@@ -207,9 +206,7 @@ async def test_a_message_of_a_simple_consumer_is_processed_in_a_span_by_hand(
     hook = telescope.hook
     async with Producer(broker.endpoint, hooks=[hook]) as producer:
         await producer.send(Message("orders", b"x"))
-    async with SimpleConsumer(
-        broker.endpoint, group="billing", subscriptions=["orders"], hooks=[hook]
-    ) as consumer:
+    async with simple_consumer(broker.endpoint, hooks=[hook]) as consumer:
         (message,) = await consumer.receive(wait=5)
         with hook.processing(message):
             await message.ack()
@@ -276,10 +273,8 @@ async def test_the_gauges_count_what_a_push_consumer_holds_and_nothing_afterward
 
     async with Producer(broker.endpoint) as producer:
         await producer.send(Message("orders", b"12345"))
-    async with PushConsumer(
+    async with push_consumer(
         broker.endpoint,
-        group="billing",
-        subscriptions=["orders"],
         handler=wait,
         hooks=[telescope.hook, acked],
     ) as consumer:

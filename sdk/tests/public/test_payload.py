@@ -17,13 +17,13 @@ from aiorocketmq import (
     MsgspecCodec,
     PayloadError,
     Producer,
-    PushConsumer,
     PydanticCodec,
     ReceivedMessage,
-    SimpleConsumer,
     UsageError,
 )
 from aiorocketmq_fake import FakeBroker
+
+from sdk.tests.clients import push_consumer, simple_consumer
 
 
 @dataclasses.dataclass
@@ -136,7 +136,7 @@ async def test_json_travels_through_a_broker() -> None:
         await broker.create_group("billing")
         async with Producer(broker.endpoint) as producer:
             await producer.send(Message.encoded("orders", Order(7, "ü"), JsonCodec(Order)))
-        async with SimpleConsumer(broker.endpoint, group="billing", subscriptions=["orders"]) as consumer:
+        async with simple_consumer(broker.endpoint) as consumer:
             (message,) = await consumer.receive(max_messages=1, invisible=30, wait=5)
             assert message.json(Order) == Order(7, "ü")
             assert message.properties["content-type"] == "application/json"
@@ -154,7 +154,7 @@ async def test_a_payload_of_the_wrong_type_fails_its_handler_and_is_redelivered(
 
         async with Producer(broker.endpoint) as producer:
             await producer.send(Message.json("orders", [1]))
-        async with PushConsumer(broker.endpoint, group="billing", subscriptions=["orders"], handler=handle):
+        async with push_consumer(broker.endpoint, handler=handle):
             while len(attempts) < 2:
                 await broker.clock.advance(seconds=1)
     assert attempts == [1, 2]

@@ -5,11 +5,13 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from aiorocketmq import Message, Producer, PushConsumer, ReceivedMessage
+from aiorocketmq import Message, Producer, ReceivedMessage
 from aiorocketmq.wire import messages as pb
 from aiorocketmq.wire.methods import Method
 from aiorocketmq_conformance.probe.proxy import ProxyFaults, faulty_proxy
 from aiorocketmq_fake import FakeBroker
+
+from sdk.tests.clients import push_consumer
 
 if TYPE_CHECKING:
     from sdk.tests.conftest import LostLeases
@@ -54,10 +56,8 @@ async def test_a_damaged_message_is_redelivered_and_never_overtaken(
                 await producer.send(Message("orders", b"%d" % number, message_group="one"))
         async with (
             faulty_proxy(broker.endpoint, ProxyFaults(answered=damaging_first(damage))) as endpoint,
-            PushConsumer(
+            push_consumer(
                 endpoint,
-                group="billing",
-                subscriptions=["orders"],
                 handler=handle,
                 invisible=10.0,
                 address_map=lambda _: endpoint,

@@ -7,11 +7,13 @@ import pytest
 from aiorocketmq._push.consumption import Consumption
 from aiorocketmq.message import Message, ReceivedMessage
 from aiorocketmq.producer import Producer
-from aiorocketmq.push_consumer import DeadLetter, PushConsumer
+from aiorocketmq.push_consumer import DeadLetter
 from aiorocketmq.wire import messages as pb
 from aiorocketmq.wire.methods import METHODS
 from aiorocketmq_fake import FakeBroker
 from aiorocketmq_fake.core.values.events import Acked, DeadLettered, LeaseChanged, WrongMessageDeadLettered
+
+from sdk.tests.clients import push_consumer
 
 
 async def test_a_receive_asks_for_a_lease_of_its_own_length_and_no_help(
@@ -19,9 +21,7 @@ async def test_a_receive_asks_for_a_lease_of_its_own_length_and_no_help(
 ) -> None:
     gate = seen.hold(b"1")
     await producer.send(Message("orders", b"1"))
-    async with PushConsumer(
-        broker.endpoint, group="billing", subscriptions=["orders"], handler=seen, invisible=77
-    ):
+    async with push_consumer(broker.endpoint, handler=seen, invisible=77):
         await seen.starts(1)
         [lease] = broker.leases("billing")
         gate.set()
@@ -41,7 +41,7 @@ async def test_a_dead_letter_after_the_handler_extended_its_lease_is_the_right_m
 
     await producer.send(Message("orders", b"first of the log"))
     await producer.send(Message("orders", b"bad"))
-    async with PushConsumer(broker.endpoint, group="billing", subscriptions=["orders"], handler=handle):
+    async with push_consumer(broker.endpoint, handler=handle):
         await history.shows(DeadLettered)
         # Profile apache-5.5: the newest lease is acked as well, else the message would come again.
         await history.shows(Acked, 2 if broker.profile.name == "apache-5.5" else 1)
@@ -62,7 +62,7 @@ async def test_a_message_that_its_handler_acked_itself_is_not_settled_again(
 
     await producer.send(Message("orders", b"fine"))
     await producer.send(Message("orders", b"fails later"))
-    async with PushConsumer(broker.endpoint, group="billing", subscriptions=["orders"], handler=handle):
+    async with push_consumer(broker.endpoint, handler=handle):
         await history.shows(Acked, 2)
 
     assert len(history.of(Acked)) == 2
@@ -78,9 +78,7 @@ async def test_a_lost_lease_in_an_ordered_group_takes_the_followers_back_with_it
         await ordered_producer.send(Message("orders", body, message_group="a"))
     refusal = ordered_broker.faults.refuse("AckMessage", "INVALID_RECEIPT_HANDLE", times=1)
     with refusal:
-        async with PushConsumer(
-            ordered_broker.endpoint, group="billing", subscriptions=["orders"], handler=seen
-        ):
+        async with push_consumer(ordered_broker.endpoint, handler=seen):
             await seen.starts(1)
             gate.set()
             await ordered_history.shows(LeaseChanged, 2)
@@ -119,7 +117,7 @@ async def test_a_corrupted_message_is_given_back_unseen(
 ) -> None:
     await broker.update_group("billing", backoff=[9])
     await send_damaged(broker, b"not gzip")
-    async with PushConsumer(broker.endpoint, group="billing", subscriptions=["orders"], handler=seen):
+    async with push_consumer(broker.endpoint, handler=seen):
         [change] = await history.shows(LeaseChanged)
 
     assert change.invisible == 9.0
@@ -132,7 +130,7 @@ async def test_a_corrupted_message_of_an_ordered_group_is_a_dead_letter_and_hold
 ) -> None:
     await send_damaged(ordered_broker, b"not gzip", message_group="a")
     await ordered_producer.send(Message("orders", b"a2", message_group="a"))
-    async with PushConsumer(ordered_broker.endpoint, group="billing", subscriptions=["orders"], handler=seen):
+    async with push_consumer(ordered_broker.endpoint, handler=seen):
         await ordered_history.shows(DeadLettered)
         await seen.ends(1)
 
@@ -146,9 +144,7 @@ async def test_a_lease_that_cannot_be_kept_is_told_and_the_handler_goes_on(
     gate = seen.hold(b"1")
     await producer.send(Message("orders", b"1"))
     with broker.faults.refuse("ChangeInvisibleDuration", "INVALID_RECEIPT_HANDLE"):
-        async with PushConsumer(
-            broker.endpoint, group="billing", subscriptions=["orders"], handler=seen, clock=broker.clock
-        ):
+        async with push_consumer(broker.endpoint, handler=seen, clock=broker.clock):
             await seen.starts(1)
             await broker.clock.advance(seconds=16, patience=0.2)
             assert "cannot keep the lease" in caplog.text
@@ -166,9 +162,7 @@ async def test_nothing_is_planned_any_more_for_a_settled_message(
     seen.failures[b"badly"] = [ValueError("no")]
     seen.failures[b"for good"] = [DeadLetter("no")]
     await producer.send(Message("orders", ending.encode()))
-    async with PushConsumer(
-        broker.endpoint, group="billing", subscriptions=["orders"], handler=seen
-    ) as consumer:
+    async with push_consumer(broker.endpoint, handler=seen) as consumer:
         await history.shows({"well": Acked, "badly": LeaseChanged, "for good": DeadLettered}[ending])
         assert isinstance(consumer._running, Consumption)
         leases = consumer._running._leases

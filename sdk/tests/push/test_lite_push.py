@@ -13,6 +13,8 @@ from aiorocketmq.push_consumer import PushConsumer, RetryLater
 from aiorocketmq_fake import FakeBroker
 from aiorocketmq_fake.core.values.events import Acked, DeadLettered
 
+from sdk.tests.clients import push_consumer
+
 
 @pytest.fixture
 async def lite_broker() -> AsyncIterator[FakeBroker]:
@@ -183,7 +185,7 @@ async def test_what_is_wrong_is_said_where_it_is_written(broker: FakeBroker, see
         PushConsumer("127.0.0.1:1", group="g", subscriptions=["a", "b"], lite_topics=[], handler=seen)
     with pytest.raises(ValueError, match="lite topic 'a b' must consist of"):
         PushConsumer("127.0.0.1:1", group="g", subscriptions=["a"], lite_topics=["a b"], handler=seen)
-    plain = PushConsumer(broker.endpoint, group="billing", subscriptions=["orders"], handler=seen)
+    plain = push_consumer(broker.endpoint, handler=seen)
     with pytest.raises(ClosedError):
         await plain.add_lite_topics("x")
     async with plain:

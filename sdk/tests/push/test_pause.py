@@ -13,6 +13,8 @@ from aiorocketmq.push_consumer import PushConsumer
 from aiorocketmq_fake import FakeBroker
 from aiorocketmq_fake.core.values.events import Acked, Delivered, PollParked
 
+from sdk.tests.clients import push_consumer
+
 
 @pytest.fixture
 async def consumer(broker: FakeBroker, seen: Any) -> AsyncIterator[PushConsumer]:
@@ -90,7 +92,7 @@ async def test_only_subscribed_topics_can_be_paused(consumer: PushConsumer) -> N
 
 
 async def test_a_consumer_that_is_not_open_cannot_be_paused(broker: FakeBroker, seen: Any) -> None:
-    consumer = PushConsumer(broker.endpoint, group="billing", subscriptions=["orders"], handler=seen)
+    consumer = push_consumer(broker.endpoint, handler=seen)
     with pytest.raises(ClosedError):
         consumer.pause()
     with pytest.raises(ClosedError):

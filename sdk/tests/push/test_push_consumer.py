@@ -21,6 +21,8 @@ from aiorocketmq_fake.core.values.events import (
     PollParked,
 )
 
+from sdk.tests.clients import push_consumer
+
 
 async def send(producer: Producer, *bodies: bytes) -> None:
     for body in bodies:
@@ -36,7 +38,7 @@ async def test_every_message_reaches_the_handler_once_and_is_acked(
 ) -> None:
     bodies = numbered(50)
     await send(producer, *bodies)
-    async with PushConsumer(broker.endpoint, group="billing", subscriptions=["orders"], handler=seen):
+    async with push_consumer(broker.endpoint, handler=seen):
         await seen.ends(50)
         await history.shows(Acked, 50)
 
@@ -74,7 +76,7 @@ async def test_hooks_see_which_queues_are_read_and_that_they_are_shared_by_messa
 async def test_a_message_sent_later_wakes_the_parked_poll(
     broker: FakeBroker, producer: Producer, seen: Any, history: Any
 ) -> None:
-    async with PushConsumer(broker.endpoint, group="billing", subscriptions=["orders"], handler=seen):
+    async with push_consumer(broker.endpoint, handler=seen):
         await history.shows(PollParked)
         await send(producer, b"late")
         await seen.ends(1)
@@ -91,7 +93,7 @@ async def test_a_plain_function_handles_in_a_worker_thread(
         threads.append(threading.current_thread())
 
     await send(producer, b"1")
-    async with PushConsumer(broker.endpoint, group="billing", subscriptions=["orders"], handler=handle):
+    async with push_consumer(broker.endpoint, handler=handle):
         await history.shows(Acked)
 
     assert len(threads) == 1
@@ -158,7 +160,7 @@ async def test_a_failed_message_is_given_back_by_the_groups_ladder_and_comes_aga
     await broker.update_group("billing", backoff=[7, 60])
     seen.failures[b"1"] = [ValueError("no")]
     await send(producer, b"1")
-    async with PushConsumer(broker.endpoint, group="billing", subscriptions=["orders"], handler=seen):
+    async with push_consumer(broker.endpoint, handler=seen):
         [change] = await history.shows(LeaseChanged)
         assert change.invisible == 7.0
         await broker.clock.advance(seconds=15)
@@ -172,7 +174,7 @@ async def test_a_handler_chooses_the_wait(
 ) -> None:
     seen.failures[b"1"] = [RetryLater(1234)]
     await send(producer, b"1")
-    async with PushConsumer(broker.endpoint, group="billing", subscriptions=["orders"], handler=seen):
+    async with push_consumer(broker.endpoint, handler=seen):
         [change] = await history.shows(LeaseChanged)
 
     assert change.invisible == 1234.0
@@ -183,7 +185,7 @@ async def test_a_handler_gives_up_at_once(
 ) -> None:
     seen.failures[b"bad"] = [DeadLetter("not an order")]
     await send(producer, b"good", b"bad")
-    async with PushConsumer(broker.endpoint, group="billing", subscriptions=["orders"], handler=seen):
+    async with push_consumer(broker.endpoint, handler=seen):
         await history.shows(DeadLettered)
         await broker.clock.advance(hours=3)
 
@@ -197,7 +199,7 @@ async def test_after_the_last_attempt_a_message_is_a_dead_letter(
     await broker.update_group("billing", max_attempts=2, backoff=[5])
     seen.failures[b"1"] = [ValueError("no"), ValueError("again")]
     await send(producer, b"1")
-    async with PushConsumer(broker.endpoint, group="billing", subscriptions=["orders"], handler=seen):
+    async with push_consumer(broker.endpoint, handler=seen):
         await history.shows(LeaseChanged, 1)
         await broker.clock.advance(seconds=20)
         await history.shows(LeaseChanged, 2)
@@ -213,10 +215,8 @@ async def test_a_handler_over_its_timeout_has_failed(
 ) -> None:
     seen.hold(b"1")
     await send(producer, b"1")
-    async with PushConsumer(
+    async with push_consumer(
         broker.endpoint,
-        group="billing",
-        subscriptions=["orders"],
         handler=seen,
         handler_timeout=0.001,
     ):
@@ -232,9 +232,7 @@ async def test_acks_travel_together(broker: FakeBroker, producer: Producer, seen
     gate = seen.hold(*numbered(32))
     await send(producer, *numbered(32))
     with broker.faults.fail("AckMessage", skip=1_000_000) as acks:  # only counts them
-        async with PushConsumer(
-            broker.endpoint, group="billing", subscriptions=["orders"], handler=seen, concurrency=32
-        ):
+        async with push_consumer(broker.endpoint, handler=seen, concurrency=32):
             await seen.starts(32)
             gate.set()
             await history.shows(Acked, 32)
@@ -248,7 +246,7 @@ async def test_a_refused_ack_is_sent_again(
 ) -> None:
     await send(producer, b"1")
     with broker.faults.refuse("AckMessage", code, times=2):
-        async with PushConsumer(broker.endpoint, group="billing", subscriptions=["orders"], handler=seen):
+        async with push_consumer(broker.endpoint, handler=seen):
             await history.shows(Acked)
 
     assert broker.leases("billing") == ()
@@ -259,9 +257,7 @@ async def test_an_ack_whose_reply_is_lost_is_sent_again(
 ) -> None:
     await send(producer, b"1")
     with broker.faults.drop_reply("AckMessage", times=1) as fault:
-        async with PushConsumer(
-            broker.endpoint, group="billing", subscriptions=["orders"], handler=seen
-        ) as consumer:
+        async with push_consumer(broker.endpoint, handler=seen) as consumer:
             await history.shows(Acked, 2)
             await seen.ends(1)
             assert consumer.assigned_queues
@@ -276,7 +272,7 @@ async def test_an_ack_of_a_lost_lease_is_not_repeated(
     gate = seen.hold(b"1")
     await send(producer, b"1")
     with broker.faults.refuse("AckMessage", "INVALID_RECEIPT_HANDLE") as refused:
-        async with PushConsumer(broker.endpoint, group="billing", subscriptions=["orders"], handler=seen):
+        async with push_consumer(broker.endpoint, handler=seen):
             await seen.starts(1)
             gate.set()
             await seen.ends(1)
@@ -293,9 +289,7 @@ async def test_no_more_handlers_run_than_allowed(
 ) -> None:
     gate = seen.hold(*numbered(10))
     await send(producer, *numbered(10))
-    async with PushConsumer(
-        broker.endpoint, group="billing", subscriptions=["orders"], handler=seen, concurrency=3
-    ):
+    async with push_consumer(broker.endpoint, handler=seen, concurrency=3):
         await seen.starts(3)
         gate.set()
         await history.shows(Acked, 10)
@@ -308,10 +302,8 @@ async def test_a_full_cache_receives_no_more_until_a_message_is_settled(
 ) -> None:
     gate = seen.hold(*numbered(12))
     await send(producer, *numbered(12))
-    async with PushConsumer(
+    async with push_consumer(
         broker.endpoint,
-        group="billing",
-        subscriptions=["orders"],
         handler=seen,
         concurrency=100,
         cache=CacheLimits(messages=5),
@@ -328,13 +320,11 @@ async def test_no_more_is_taken_from_other_consumers_than_keeps_the_handlers_bus
     bodies = numbered(150)
     gate = seen.hold(*bodies)
     await producer.send_many(Message("orders", body) for body in bodies)
-    async with PushConsumer(
-        broker.endpoint, group="billing", subscriptions=["orders"], handler=seen, concurrency=1
-    ):
+    async with push_consumer(broker.endpoint, handler=seen, concurrency=1):
         taken = 4 * (32 + 1)
         await history.shows(Delivered, taken)
         other = type(seen)()
-        async with PushConsumer(broker.endpoint, group="billing", subscriptions=["orders"], handler=other):
+        async with push_consumer(broker.endpoint, handler=other):
             await other.ends(150 - taken)
         gate.set()
         await seen.ends(taken)
@@ -345,10 +335,8 @@ async def test_the_cache_counts_bytes_too(
     broker: FakeBroker, producer: Producer, seen: Any, history: Any
 ) -> None:
     gate = seen.hold(b"a" * 1000, b"b" * 1000)
-    async with PushConsumer(
+    async with push_consumer(
         broker.endpoint,
-        group="billing",
-        subscriptions=["orders"],
         handler=seen,
         cache=CacheLimits(bytes=500),
     ):
@@ -375,7 +363,7 @@ async def test_an_ordered_group_handles_one_message_group_at_a_time_in_order(
 ) -> None:
     bodies = [b"a1", b"b1", b"a2", b"b2", b"a3", b"b3"]
     await send_in_order(ordered_producer, *bodies)
-    async with PushConsumer(ordered_broker.endpoint, group="billing", subscriptions=["orders"], handler=seen):
+    async with push_consumer(ordered_broker.endpoint, handler=seen):
         await ordered_history.shows(Acked, 6)
 
     for group in (b"a", b"b"):
@@ -390,7 +378,7 @@ async def test_a_message_group_waits_for_its_failed_message_and_others_go_on(
     await ordered_broker.update_group("billing", ordered=True, max_attempts=9, backoff=[0.001])
     seen.failures[b"a1"] = [ValueError("1"), ValueError("2")]
     await send_in_order(ordered_producer, b"a1", b"a2", b"b1")
-    async with PushConsumer(ordered_broker.endpoint, group="billing", subscriptions=["orders"], handler=seen):
+    async with push_consumer(ordered_broker.endpoint, handler=seen):
         await ordered_history.shows(Acked, 3)
 
     assert [body for body in seen.bodies if body.startswith(b"a")] == [b"a1", b"a1", b"a1", b"a2"]
@@ -408,9 +396,7 @@ async def test_the_attempt_counts_on_with_each_local_run(
         raise ValueError("no")
 
     await send_in_order(ordered_producer, b"a1")
-    async with PushConsumer(
-        ordered_broker.endpoint, group="billing", subscriptions=["orders"], handler=handle
-    ):
+    async with push_consumer(ordered_broker.endpoint, handler=handle):
         await ordered_history.shows(DeadLettered)
 
     assert attempts == [1, 2, 3]
@@ -421,7 +407,7 @@ async def test_after_the_last_attempt_the_message_group_goes_on_without_the_mess
 ) -> None:
     seen.failures[b"a1"] = [ValueError("no")] * 3
     await send_in_order(ordered_producer, b"a1", b"a2")
-    async with PushConsumer(ordered_broker.endpoint, group="billing", subscriptions=["orders"], handler=seen):
+    async with push_consumer(ordered_broker.endpoint, handler=seen):
         await seen.ends(1)
         await ordered_history.shows(Acked)
 
@@ -438,9 +424,7 @@ async def test_stopping_lets_running_handlers_end_and_gives_the_rest_back_at_onc
 ) -> None:
     gate = seen.hold(*numbered(5))
     await send(producer, *numbered(5))
-    async with PushConsumer(
-        broker.endpoint, group="billing", subscriptions=["orders"], handler=seen, concurrency=1
-    ) as consumer:
+    async with push_consumer(broker.endpoint, handler=seen, concurrency=1) as consumer:
         await seen.starts(1)
         await history.shows(Delivered, 5)
         consumer.stop()
@@ -457,9 +441,7 @@ async def test_a_handler_that_outlasts_the_grace_is_cancelled_and_its_message_gi
 ) -> None:
     seen.hold(b"1")
     await send(producer, b"1")
-    async with PushConsumer(
-        broker.endpoint, group="billing", subscriptions=["orders"], handler=seen, shutdown_timeout=0.01
-    ):
+    async with push_consumer(broker.endpoint, handler=seen, shutdown_timeout=0.01):
         await seen.starts(1)
 
     [change] = history.of(LeaseChanged)
@@ -475,9 +457,7 @@ async def test_run_returns_when_a_handler_stops_the_consumer(
         consumer.stop()
 
     await send(producer, b"1")
-    async with PushConsumer(
-        broker.endpoint, group="billing", subscriptions=["orders"], handler=handle
-    ) as consumer:
+    async with push_consumer(broker.endpoint, handler=handle) as consumer:
         await asyncio.wait_for(consumer.run(), 10)
 
     assert len(history.of(Acked)) == 1
@@ -490,9 +470,7 @@ async def test_cancelling_run_drains_and_leaves_no_task_behind(
     await send(producer, b"1")
 
     async def main() -> None:
-        async with PushConsumer(
-            broker.endpoint, group="billing", subscriptions=["orders"], handler=seen
-        ) as consumer:
+        async with push_consumer(broker.endpoint, handler=seen) as consumer:
             await consumer.run()
 
     task = asyncio.create_task(main())
@@ -512,9 +490,7 @@ async def test_stopping_an_ordered_group_gives_followers_back_after_their_head(
 ) -> None:
     gate = seen.hold(b"a1")
     await send_in_order(ordered_producer, b"a1", b"a2", b"a3")
-    async with PushConsumer(
-        ordered_broker.endpoint, group="billing", subscriptions=["orders"], handler=seen
-    ) as consumer:
+    async with push_consumer(ordered_broker.endpoint, handler=seen) as consumer:
         await seen.starts(1)
         consumer.stop()
         assert ordered_history.of(LeaseChanged) == []

@@ -12,6 +12,8 @@ from aiorocketmq.push_consumer import PushConsumer
 from aiorocketmq_fake import FakeBroker
 from aiorocketmq_fake.core.values.events import Acked, Delivered, LeaseChanged
 
+from sdk.tests.clients import push_consumer
+
 # Wrong use
 
 
@@ -52,7 +54,7 @@ async def test_an_unknown_topic_is_an_error_that_names_it(broker: FakeBroker, se
 
 
 async def test_a_consumer_runs_once_and_only_inside_its_block(broker: FakeBroker, seen: Any) -> None:
-    consumer = PushConsumer(broker.endpoint, group="billing", subscriptions=["orders"], handler=seen)
+    consumer = push_consumer(broker.endpoint, handler=seen)
     with pytest.raises(ClosedError, match="inside its `async with`"):
         await consumer.run()
     async with consumer:
@@ -69,7 +71,7 @@ async def test_the_server_may_have_a_message_handled_on_trial(
     broker: FakeBroker, producer: Producer, seen: Any, history: Any
 ) -> None:
     receipt = await producer.send(Message("orders", b"1"))
-    async with PushConsumer(broker.endpoint, group="billing", subscriptions=["orders"], handler=seen):
+    async with push_consumer(broker.endpoint, handler=seen):
         await history.shows(Acked)
         [client] = [each for each in broker.clients() if each.type == "PUSH_CONSUMER"]
         good = await broker.verify_message(client.client_id, "orders", receipt.message_id)
@@ -99,9 +101,7 @@ async def test_hooks_wrap_handlers_and_see_their_end(
     watch = Watch()
     seen.failures[b"bad"] = [ValueError("no")]
     await producer.send_many([Message("orders", b"good"), Message("orders", b"bad")])
-    async with PushConsumer(
-        broker.endpoint, group="billing", subscriptions=["orders"], handler=seen, hooks=[watch]
-    ):
+    async with push_consumer(broker.endpoint, handler=seen, hooks=[watch]):
         await history.shows(Acked)
         await history.shows(LeaseChanged)
 
@@ -122,9 +122,7 @@ async def test_a_topic_may_be_subscribed_and_unsubscribed_while_running(
     broker: FakeBroker, producer: Producer, seen: Any, history: Any
 ) -> None:
     await broker.create_topic("refunds")
-    async with PushConsumer(
-        broker.endpoint, group="billing", subscriptions=["orders"], handler=seen
-    ) as consumer:
+    async with push_consumer(broker.endpoint, handler=seen) as consumer:
         await consumer.subscribe("refunds")
         await producer.send(Message("refunds", b"r1"))
         await seen.ends(1)
@@ -142,9 +140,7 @@ async def test_a_topic_may_be_subscribed_and_unsubscribed_while_running(
 async def test_a_subscription_that_the_server_refuses_changes_nothing(
     broker: FakeBroker, producer: Producer, seen: Any, history: Any
 ) -> None:
-    async with PushConsumer(
-        broker.endpoint, group="billing", subscriptions=["orders"], handler=seen
-    ) as consumer:
+    async with push_consumer(broker.endpoint, handler=seen) as consumer:
         with (
             broker.faults.refuse("QueryRoute", "FORBIDDEN", topic="secrets"),
             pytest.raises(PermissionDeniedError, match="secrets"),
@@ -160,9 +156,7 @@ async def test_a_topic_that_is_not_assigned_is_not_declared_either(
     broker: FakeBroker, producer: Producer, seen: Any
 ) -> None:
     await broker.create_topic("refunds")
-    async with PushConsumer(
-        broker.endpoint, group="billing", subscriptions=["orders"], handler=seen
-    ) as consumer:
+    async with push_consumer(broker.endpoint, handler=seen) as consumer:
         with (
             broker.faults.refuse("QueryAssignment", "FORBIDDEN", topic="refunds"),
             pytest.raises(PermissionDeniedError),
@@ -176,9 +170,7 @@ async def test_a_trial_of_a_topic_without_handler_has_failed(
 ) -> None:
     await broker.create_topic("refunds")
     receipt = await producer.send(Message("refunds", b"1"))
-    async with PushConsumer(
-        broker.endpoint, group="billing", subscriptions=["orders"], handler=seen
-    ) as consumer:
+    async with push_consumer(broker.endpoint, handler=seen) as consumer:
         reply = await broker.verify_message(consumer.client_id, "refunds", receipt.message_id)
 
     assert reply is not None
@@ -192,9 +184,7 @@ async def test_a_trial_gets_a_large_body_decompressed(
     executor.go_on.set()
     async with Producer(broker.endpoint, compression=Compression(threshold=1024)) as packing:
         receipt = await packing.send(Message("orders", body))
-    async with PushConsumer(
-        broker.endpoint, group="billing", subscriptions=["orders"], handler=seen, executor=executor
-    ) as consumer:
+    async with push_consumer(broker.endpoint, handler=seen, executor=executor) as consumer:
         await history.shows(Acked)
         reply = await broker.verify_message(consumer.client_id, "orders", receipt.message_id)
 

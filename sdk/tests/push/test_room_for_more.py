@@ -5,8 +5,9 @@ import asyncio
 from aiorocketmq.config import CacheLimits
 from aiorocketmq.message import Message, ReceivedMessage
 from aiorocketmq.producer import Producer
-from aiorocketmq.push_consumer import PushConsumer
 from aiorocketmq_fake import FakeBroker
+
+from sdk.tests.clients import push_consumer
 
 BACKLOG = 70
 
@@ -36,10 +37,8 @@ async def test_a_poll_beside_others_is_woken_when_they_end_with_little() -> None
             await producer.send_many([Message("orders", b"%d" % number) for number in range(BACKLOG)])
             # The third receive is the one beside the first poll's second.
             broker.faults.delay("ReceiveMessage", 0.5, skip=2, times=1)
-            consumer = PushConsumer(
+            consumer = push_consumer(
                 broker.endpoint,
-                group="billing",
-                subscriptions=["orders"],
                 handler=handle,
                 concurrency=2 * BACKLOG,
                 cache=CacheLimits(messages=96),

@@ -4,9 +4,11 @@ from typing import Any
 
 from aiorocketmq.message import Message
 from aiorocketmq.producer import Producer
-from aiorocketmq.push_consumer import DeadLetter, PushConsumer, RetryLater
+from aiorocketmq.push_consumer import DeadLetter, RetryLater
 from aiorocketmq_fake import FakeBroker
 from aiorocketmq_fake.core.values.events import Acked, DeadLettered, LeaseChanged
+
+from sdk.tests.clients import push_consumer
 
 
 async def test_every_message_is_counted_once_by_how_it_ended(
@@ -16,9 +18,7 @@ async def test_every_message_is_counted_once_by_how_it_ended(
     gate = seen.hold(b"slow")
     for body in (b"fine", b"later", b"never", b"slow"):
         await producer.send(Message("orders", body))
-    async with PushConsumer(
-        broker.endpoint, group="billing", subscriptions=["orders"], handler=seen, concurrency=4
-    ) as consumer:
+    async with push_consumer(broker.endpoint, handler=seen, concurrency=4) as consumer:
         await seen.starts(4)
         await history.shows(Acked)
         await history.shows(DeadLettered)
@@ -39,9 +39,7 @@ async def test_messages_that_wait_for_a_handler_are_told_apart_from_running_ones
     gate = seen.hold(b"1", b"2", b"3")
     for body in (b"1", b"2", b"3"):
         await producer.send(Message("orders", body))
-    async with PushConsumer(
-        broker.endpoint, group="billing", subscriptions=["orders"], handler=seen, concurrency=1
-    ) as consumer:
+    async with push_consumer(broker.endpoint, handler=seen, concurrency=1) as consumer:
         await seen.starts(1)
         while consumer.messages_in_flight < 3:
             await broker.clock.advance(seconds=0)

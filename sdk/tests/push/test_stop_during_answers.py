@@ -15,6 +15,8 @@ from aiorocketmq.wire import messages as pb
 from aiorocketmq_fake import FakeBroker
 from aiorocketmq_fake.core.values.events import LeaseChanged
 
+from sdk.tests.clients import push_consumer
+
 
 class Stalling(GrpcioTransport):
     """A network that stops in the middle of the first answer with messages, until it is let go."""
@@ -47,9 +49,7 @@ async def network(broker: FakeBroker, producer: Producer) -> Stalling:
 async def test_an_answer_that_is_arriving_is_taken_and_given_back(
     broker: FakeBroker, network: Stalling, seen: Any, history: Any
 ) -> None:
-    async with PushConsumer(
-        broker.endpoint, group="billing", subscriptions=["orders"], handler=seen, transport=network
-    ) as consumer:
+    async with push_consumer(broker.endpoint, handler=seen, transport=network) as consumer:
         await asyncio.wait_for(network.stalled.wait(), 10)
         consumer.stop()
         network.go_on.set()
@@ -62,9 +62,7 @@ async def test_an_answer_that_never_ends_does_not_hold_up_the_stop(
     broker: FakeBroker, network: Stalling, seen: Any, history: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("aiorocketmq._push.receiving.LAST_ANSWERS", 0.01)
-    async with PushConsumer(
-        broker.endpoint, group="billing", subscriptions=["orders"], handler=seen, transport=network
-    ) as consumer:
+    async with push_consumer(broker.endpoint, handler=seen, transport=network) as consumer:
         await asyncio.wait_for(network.stalled.wait(), 10)
         consumer.stop()
 
@@ -85,9 +83,7 @@ async def test_a_body_that_is_being_decompressed_is_waited_for_and_given_back(
 ) -> None:
     await broker.update_topic("orders", queues=1)
     await send_packed(broker.endpoint, b"1", LARGE, b"3")
-    async with PushConsumer(
-        broker.endpoint, group="billing", subscriptions=["orders"], handler=seen, executor=executor
-    ) as consumer:
+    async with push_consumer(broker.endpoint, handler=seen, executor=executor) as consumer:
         await asyncio.wait_for(executor.is_busy.wait(), 10)
         consumer.stop()
         executor.go_on.set()
@@ -125,9 +121,7 @@ async def test_a_body_that_is_decompressed_too_slowly_is_left_to_its_lease(
     monkeypatch.setattr("aiorocketmq._consume.receive._LAST_BODIES", 0.01)
     await broker.update_topic("orders", queues=1)
     await send_packed(broker.endpoint, b"1", LARGE, b"3")
-    async with PushConsumer(
-        broker.endpoint, group="billing", subscriptions=["orders"], handler=seen, executor=executor
-    ) as consumer:
+    async with push_consumer(broker.endpoint, handler=seen, executor=executor) as consumer:
         await asyncio.wait_for(executor.is_busy.wait(), 10)
         consumer.stop()
 

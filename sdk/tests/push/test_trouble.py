@@ -17,6 +17,8 @@ from aiorocketmq.wire import messages as pb
 from aiorocketmq_fake import FakeBroker
 from aiorocketmq_fake.core.values.events import Acked, DeadLettered, Delivered, LeaseChanged
 
+from sdk.tests.clients import push_consumer
+
 
 @pytest.fixture
 def hasty(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -38,7 +40,7 @@ async def test_a_refused_give_back_is_sent_again(
     seen.failures[b"1"] = [ValueError("no")]
     await send(producer, b"1")
     with broker.faults.refuse("ChangeInvisibleDuration", "INTERNAL_SERVER_ERROR", times=2) as refused:
-        async with PushConsumer(broker.endpoint, group="billing", subscriptions=["orders"], handler=seen):
+        async with push_consumer(broker.endpoint, handler=seen):
             await history.shows(LeaseChanged)
 
     assert refused.hits == 2
@@ -52,7 +54,7 @@ async def test_a_give_back_whose_answer_is_lost_is_not_repeated(
     seen.failures[b"1"] = [ValueError("no")]
     await send(producer, b"1")
     with broker.faults.drop_reply("ChangeInvisibleDuration") as dropped:
-        async with PushConsumer(broker.endpoint, group="billing", subscriptions=["orders"], handler=seen):
+        async with push_consumer(broker.endpoint, handler=seen):
             await history.shows(LeaseChanged)
 
     assert dropped.hits == 1
@@ -67,9 +69,7 @@ async def test_a_refused_forward_is_sent_again_and_its_message_group_waits(
         await ordered_producer.send(Message("orders", body, message_group="a"))
     rpc = "ForwardMessageToDeadLetterQueue"
     with ordered_broker.faults.refuse(rpc, "INTERNAL_SERVER_ERROR", times=3) as refused:
-        async with PushConsumer(
-            ordered_broker.endpoint, group="billing", subscriptions=["orders"], handler=seen
-        ):
+        async with push_consumer(ordered_broker.endpoint, handler=seen):
             await seen.ends(1)
 
     assert refused.hits == 3
@@ -84,7 +84,7 @@ async def test_a_refused_receive_is_tried_again(
     caplog.set_level("INFO")
     await send(producer, b"1")
     with broker.faults.refuse("ReceiveMessage", "TOO_MANY_REQUESTS", times=3):
-        async with PushConsumer(broker.endpoint, group="billing", subscriptions=["orders"], handler=seen):
+        async with push_consumer(broker.endpoint, handler=seen):
             await seen.ends(1)
 
     warnings = [each for each in caplog.records if each.levelname == "WARNING"]
@@ -96,9 +96,7 @@ async def test_a_refused_receive_is_tried_again(
 async def test_queues_stay_assigned_while_the_server_cannot_be_asked(
     broker: FakeBroker, producer: Producer, seen: Any, caplog: pytest.LogCaptureFixture
 ) -> None:
-    async with PushConsumer(
-        broker.endpoint, group="billing", subscriptions=["orders"], handler=seen
-    ) as consumer:
+    async with push_consumer(broker.endpoint, handler=seen) as consumer:
         with broker.faults.refuse("QueryAssignment", "INTERNAL_SERVER_ERROR") as refused:
             async with asyncio.timeout(10):
                 while refused.hits < 3:  # noqa: ASYNC110  # the broker tells nobody
@@ -119,9 +117,7 @@ async def test_queues_come_and_go_with_the_assignment(
             while len(consumer.assigned_queues) != count:  # noqa: ASYNC110  # only a log line tells
                 await asyncio.sleep(0.001)
 
-    async with PushConsumer(
-        ordered_broker.endpoint, group="billing", subscriptions=["orders"], handler=seen
-    ) as consumer:
+    async with push_consumer(ordered_broker.endpoint, handler=seen) as consumer:
         assert len(consumer.assigned_queues) == 1
         await ordered_broker.update_topic("orders", type="FIFO", queues=3)
         await assigned(3)
@@ -177,10 +173,8 @@ async def test_what_cannot_be_settled_does_not_hold_up_the_stop(
 ) -> None:
     await send(producer, b"1")
     with broker.faults.refuse("AckMessage", "INTERNAL_SERVER_ERROR"):
-        async with PushConsumer(
+        async with push_consumer(
             broker.endpoint,
-            group="billing",
-            subscriptions=["orders"],
             handler=seen,
             timeouts=Timeouts(stop=0.05),
         ):
@@ -202,9 +196,7 @@ async def test_a_handler_that_clings_on_after_its_grace_settles_nothing_twice(
             return  # as if all were well
 
     await send(producer, b"1")
-    async with PushConsumer(
-        broker.endpoint, group="billing", subscriptions=["orders"], handler=handle, shutdown_timeout=0.01
-    ):
+    async with push_consumer(broker.endpoint, handler=handle, shutdown_timeout=0.01):
         await started.wait()
 
     assert len(history.of(LeaseChanged)) == 1
@@ -219,9 +211,7 @@ async def test_a_message_that_fails_during_the_stop_of_an_ordered_group_is_given
     gate = seen.hold(b"a1")
     seen.failures[b"a1"] = [ValueError("no")]
     await ordered_producer.send(Message("orders", b"a1", message_group="a"))
-    async with PushConsumer(
-        ordered_broker.endpoint, group="billing", subscriptions=["orders"], handler=seen
-    ) as consumer:
+    async with push_consumer(ordered_broker.endpoint, handler=seen) as consumer:
         await seen.starts(1)
         consumer.stop()
         consumer.stop()
@@ -237,7 +227,7 @@ async def test_a_message_that_waits_for_its_next_local_run_is_given_back_by_a_st
     seen.failures[b"a1"] = [ValueError("no")]
     for body in (b"a1", b"a2"):
         await ordered_producer.send(Message("orders", body, message_group="a"))
-    async with PushConsumer(ordered_broker.endpoint, group="billing", subscriptions=["orders"], handler=seen):
+    async with push_consumer(ordered_broker.endpoint, handler=seen):
         await seen.starts(1)
         await ordered_history.shows(Delivered, 2)
 
@@ -252,9 +242,7 @@ async def test_a_message_whose_lease_ended_while_it_waited_is_not_handled(
     gate = seen.hold(b"0", b"1")
     await broker.update_topic("orders", queues=1)
     await send(producer, b"0", b"1")
-    async with PushConsumer(
-        broker.endpoint, group="billing", subscriptions=["orders"], handler=seen, concurrency=1
-    ) as consumer:
+    async with push_consumer(broker.endpoint, handler=seen, concurrency=1) as consumer:
         await seen.starts(1)
         await history.shows(Delivered, 2)
         assert consumer._running is not None
@@ -280,9 +268,7 @@ async def test_a_changed_handler_takes_over(broker: FakeBroker, producer: Produc
         other.append(message.body)
         done.set()
 
-    async with PushConsumer(
-        broker.endpoint, group="billing", subscriptions=["orders"], handlers={"orders": seen}
-    ) as consumer:
+    async with push_consumer(broker.endpoint, handlers={"orders": seen}) as consumer:
         with pytest.raises(ValueError, match="has no handler"):
             await consumer.subscribe("refunds")
         await consumer.subscribe("refunds", handler=handle)
@@ -343,9 +329,7 @@ async def test_acks_wait_as_for_a_throttling_server_if_one_is_throttled(
     gate = seen.hold(b"1", b"2", b"3")
     transport = Refusing(*codes)
     await broker.update_topic("orders", queues=1)
-    async with PushConsumer(
-        broker.endpoint, group="billing", subscriptions=["orders"], handler=seen, transport=transport
-    ) as consumer:
+    async with push_consumer(broker.endpoint, handler=seen, transport=transport) as consumer:
         await send(producer, b"1", b"2", b"3")
         await seen.starts(3)
         gate.set()

@@ -12,10 +12,11 @@ import pytest
 from aiorocketmq.message import Message, ReceivedMessage
 from aiorocketmq.producer import Producer
 from aiorocketmq.push_consumer import PushConsumer, RetryLater
-from aiorocketmq.simple_consumer import SimpleConsumer
 from aiorocketmq_fake import FakeBroker
 from aiorocketmq_fake.core.values.events import LeaseChanged
 from hypothesis import HealthCheck, given, settings, strategies as st
+
+from sdk.tests.clients import push_consumer, simple_consumer
 
 
 class Failing:
@@ -48,10 +49,8 @@ async def broker_with(
 
 
 def consuming(broker: FakeBroker, handler: Failing) -> PushConsumer:
-    return PushConsumer(
+    return push_consumer(
         broker.endpoint,
-        group="billing",
-        subscriptions=["orders"],
         handler=handler,
         clock=broker.clock,
     )
@@ -119,9 +118,7 @@ async def test_a_handler_that_waits_for_the_test_is_named_and_its_lease_kept(
 
         producer = await stack.enter_async_context(Producer(broker.endpoint))
         await producer.send(Message("orders", b"1"))
-        consumer = PushConsumer(
-            broker.endpoint, group="billing", subscriptions=["orders"], handler=wait, clock=broker.clock
-        )
+        consumer = push_consumer(broker.endpoint, handler=wait, clock=broker.clock)
         await stack.enter_async_context(consumer)
         loop = asyncio.get_running_loop()
         begun = loop.time()
@@ -153,9 +150,7 @@ async def test_a_simple_consumers_keep_alive_goes_by_the_clock() -> None:
         broker = await broker_with(stack, ordered=False, backoff=[1], max_attempts=3)
         producer = await stack.enter_async_context(Producer(broker.endpoint))
         await producer.send(Message("orders", b"1"))
-        consumer = await stack.enter_async_context(
-            SimpleConsumer(broker.endpoint, group="billing", subscriptions=["orders"], clock=broker.clock)
-        )
+        consumer = await stack.enter_async_context(simple_consumer(broker.endpoint, clock=broker.clock))
         loop = consumer.messages(keep_alive=True, invisible=30)
         message = await anext(loop)
         renewed: list[LeaseChanged] = []
@@ -176,9 +171,7 @@ async def test_a_renewal_without_an_answer_costs_no_other_lease_of_a_loop() -> N
         broker = await broker_with(stack, ordered=False, backoff=[1], max_attempts=3)
         producer = await stack.enter_async_context(Producer(broker.endpoint))
         await producer.send_many([Message("orders", b"1"), Message("orders", b"2")])
-        consumer = await stack.enter_async_context(
-            SimpleConsumer(broker.endpoint, group="billing", subscriptions=["orders"], clock=broker.clock)
-        )
+        consumer = await stack.enter_async_context(simple_consumer(broker.endpoint, clock=broker.clock))
         loop = consumer.messages(keep_alive=True, invisible=30)
         messages = [await anext(loop)]
         while len(messages) < 2:

@@ -11,10 +11,10 @@ from aiorocketmq.errors import RocketMQError
 from aiorocketmq.message import Message, ReceivedMessage
 from aiorocketmq.producer import Producer
 from aiorocketmq.pull_consumer import PullConsumer
-from aiorocketmq.push_consumer import PushConsumer
-from aiorocketmq.simple_consumer import SimpleConsumer
 from aiorocketmq_fake import FakeBroker
 from aiorocketmq_fake.core.values.events import Acked, PollParked
+
+from sdk.tests.clients import push_consumer, simple_consumer
 
 T = TypeVar("T")
 AWAY = 5.0
@@ -70,7 +70,7 @@ async def test_a_producer_goes_on_by_itself(broker: FakeBroker, restart: Restart
 async def test_a_push_consumer_goes_on_by_itself(broker: FakeBroker, restart: Restart, arrivals: Any) -> None:
     async with (
         Producer(broker.endpoint) as producer,
-        PushConsumer(broker.endpoint, group="billing", subscriptions=["orders"], handler=arrivals),
+        push_consumer(broker.endpoint, handler=arrivals),
     ):
         await producer.send(Message("orders", b"before"))
         await arrivals.contain(b"before")
@@ -94,7 +94,7 @@ async def test_a_message_in_hand_over_a_restart_is_acked_and_not_delivered_again
 
     async with (
         Producer(broker.endpoint) as producer,
-        PushConsumer(broker.endpoint, group="billing", subscriptions=["orders"], handler=handle),
+        push_consumer(broker.endpoint, handler=handle),
     ):
         await producer.send(Message("orders", b"slow"))
         await started.wait()
@@ -115,7 +115,7 @@ async def test_a_simple_consumer_goes_on_by_itself(
 ) -> None:
     async with (
         Producer(broker.endpoint) as producer,
-        SimpleConsumer(broker.endpoint, group="billing", subscriptions=["orders"]) as consumer,
+        simple_consumer(broker.endpoint) as consumer,
     ):
 
         async def consume() -> None:
@@ -171,7 +171,7 @@ async def test_nothing_acknowledged_is_lost_over_several_crashes(profile: str, a
         await broker.create_group("billing")
         async with (
             Producer(broker.endpoint) as producer,
-            PushConsumer(broker.endpoint, group="billing", subscriptions=["orders"], handler=arrivals),
+            push_consumer(broker.endpoint, handler=arrivals),
         ):
 
             async def produce() -> None:
@@ -199,9 +199,7 @@ def at_least(arrivals: Any, count: int) -> bool:
 async def test_clients_wait_out_a_broker_that_is_away_for_a_while(broker: FakeBroker, arrivals: Any) -> None:
     async with (
         Producer(broker.endpoint, retry=Retry(budget=AWAY)) as producer,
-        PushConsumer(
-            broker.endpoint, group="billing", subscriptions=["orders"], handler=arrivals
-        ) as consumer,
+        push_consumer(broker.endpoint, handler=arrivals) as consumer,
     ):
         await broker.crash()
         with pytest.raises(RocketMQError) as raised:
@@ -221,9 +219,7 @@ async def test_broken_settings_streams_are_opened_again_and_nothing_stops(
 ) -> None:
     async with (
         Producer(broker.endpoint) as producer,
-        PushConsumer(
-            broker.endpoint, group="billing", subscriptions=["orders"], handler=arrivals
-        ) as consumer,
+        push_consumer(broker.endpoint, handler=arrivals) as consumer,
     ):
         receipt = await producer.send(Message("orders", b"before"))
         await arrivals.contain(b"before")
@@ -245,7 +241,7 @@ async def test_a_consumer_whose_settings_were_forgotten_sends_them_again(arrival
         await broker.create_group("billing")
         async with (
             Producer(broker.endpoint) as producer,
-            PushConsumer(broker.endpoint, group="billing", subscriptions=["orders"], handler=arrivals),
+            push_consumer(broker.endpoint, handler=arrivals),
         ):
             await happens(broker, PollParked, lambda: broker.clock.advance(minutes=5, forget_clients=True))
             await persistently(lambda: producer.send(Message("orders", b"after")))

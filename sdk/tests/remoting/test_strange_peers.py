@@ -33,6 +33,7 @@ from aiorocketmq._remoting.connection import RemotingConnection
 from aiorocketmq.errors import NotSupportedError
 from aiorocketmq_fake import FakeBroker, ServerTls
 
+from sdk.tests.clients import push_consumer
 from sdk.tests.listening import Peer, listening
 from sdk.tests.remoting.script import Serve, answer
 
@@ -299,9 +300,7 @@ async def test_frames_that_come_in_parts_are_read_as_if_they_came_whole(
                     batch = await reader.poll(10)
                     assert batch is not None
                     assert [message.body for message in batch] == [b"first"]
-                async with PushConsumer(
-                    connection, group="billing", subscriptions=["orders"], handler=take, start=Offset.BEGIN
-                ):
+                async with push_consumer(connection, handler=take, start=Offset.BEGIN):
                     assert await handled.get() == b"first"
 
 

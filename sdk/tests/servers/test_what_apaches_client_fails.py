@@ -22,6 +22,8 @@ from aiorocketmq.push_consumer import PushConsumer
 from aiorocketmq.simple_consumer import SimpleConsumer
 from aiorocketmq_fake import FakeBroker
 
+from sdk.tests.clients import push_consumer
+
 if TYPE_CHECKING:
     from sdk.tests.conftest import Arrivals, Place
 else:
@@ -56,7 +58,7 @@ async def test_broken_stream_it_is_opened_again_and_nothing_stops(profile: str, 
         await broker.create_group("billing")
         async with (
             Producer(broker.endpoint) as producer,
-            PushConsumer(broker.endpoint, group="billing", subscriptions=["orders"], handler=arrivals),
+            push_consumer(broker.endpoint, handler=arrivals),
         ):
             assert broker.cut_streams() == 2
             for body in (b"1", b"2", b"3"):

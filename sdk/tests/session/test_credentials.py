@@ -12,9 +12,10 @@ from aiorocketmq.connection import Connection
 from aiorocketmq.errors import PermissionDeniedError
 from aiorocketmq.message import Message
 from aiorocketmq.producer import Producer
-from aiorocketmq.simple_consumer import SimpleConsumer
 from aiorocketmq_fake import FakeBroker
 from aiorocketmq_fake.edge.faults import Fault
+
+from sdk.tests.clients import simple_consumer
 
 NOW = datetime(2027, 1, 15, tzinfo=UTC)
 
@@ -85,7 +86,7 @@ async def test_credentials_that_a_server_refuses_are_replaced_and_the_call_is_ma
     async with (
         Connection(broker.endpoint, credentials=provider) as rocketmq,
         Producer(rocketmq) as producer,
-        SimpleConsumer(rocketmq, group="billing", subscriptions=["orders"]) as consumer,
+        simple_consumer(rocketmq) as consumer,
     ):
         rocketmq._network.credential_source._asked_at -= 10
         faults.append(broker.faults.refuse("SendMessage", "UNAUTHORIZED", "the token has expired"))

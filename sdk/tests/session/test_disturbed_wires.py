@@ -13,10 +13,10 @@ from aiorocketmq.connection import Connection
 from aiorocketmq.errors import RocketMQError, UnreachableError
 from aiorocketmq.message import Message, ReceivedMessage
 from aiorocketmq.producer import Producer
-from aiorocketmq.push_consumer import PushConsumer
-from aiorocketmq.simple_consumer import SimpleConsumer
 from aiorocketmq_fake import FakeBroker
 from aiorocketmq_fake.core.values.events import PollParked
+
+from sdk.tests.clients import push_consumer, simple_consumer
 
 
 class Arrivals:
@@ -90,7 +90,7 @@ async def test_a_push_consumer_goes_on_after_a_goaway_and_the_end_of_its_connect
     async with (
         through(wire, broker) as rocketmq,
         Producer(broker.endpoint) as producer,
-        PushConsumer(rocketmq, group="billing", subscriptions=["orders"], handler=arrivals),
+        push_consumer(rocketmq, handler=arrivals),
     ):
         await producer.send(Message("orders", b"before"))
         await arrivals.contain(b"before")
@@ -139,7 +139,7 @@ async def test_a_poll_on_a_connection_that_is_cut_ends_and_the_next_one_brings_t
 ) -> None:
     async with (
         through(wire, broker) as rocketmq,
-        SimpleConsumer(rocketmq, group="billing", subscriptions=["orders"]) as consumer,
+        simple_consumer(rocketmq) as consumer,
         Producer(broker.endpoint) as producer,
     ):
         async with broker.events.subscribe() as events, asyncio.timeout(20):

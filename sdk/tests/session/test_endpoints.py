@@ -10,9 +10,10 @@ from aiorocketmq.connection import Connection
 from aiorocketmq.errors import RocketMQError, UnreachableError
 from aiorocketmq.message import Message
 from aiorocketmq.producer import Producer
-from aiorocketmq.simple_consumer import SimpleConsumer
 from aiorocketmq_fake import FakeBroker
 from aiorocketmq_fake.edge.tls import ServerTls
+
+from sdk.tests.clients import simple_consumer
 
 
 async def test_a_route_that_moves_to_another_server_takes_the_client_along(broker: FakeBroker) -> None:
@@ -41,7 +42,7 @@ async def test_a_message_is_settled_where_it_came_from_though_the_route_has_move
         async with (
             Producer(broker.endpoint) as producer,
             Connection(broker.endpoint, address_map=lambda _: used) as rocketmq,
-            SimpleConsumer(rocketmq, group="billing", subscriptions=["orders"]) as consumer,
+            simple_consumer(rocketmq) as consumer,
         ):
             await producer.send(Message("orders", b"1"))
             (message,) = await consumer.receive(wait=5)

@@ -26,6 +26,8 @@ from aiorocketmq import (
 )
 from aiorocketmq_fake import FakeBroker
 
+from sdk.tests.clients import push_consumer
+
 PATIENCE = 20.0
 HURRIED = Timeouts(start=0.5, not_found_grace=0.5)
 PATIENT = Timeouts(start=0.5, not_found_grace=3600.0)
@@ -148,9 +150,7 @@ async def test_a_group_that_comes_back_within_the_grace_ends_nothing(broker: Fak
         if message.body == b"after":
             handled.set()
 
-    consumer = PushConsumer(
-        broker.endpoint, group="billing", subscriptions=["orders"], handler=handle, timeouts=PATIENT
-    )
+    consumer = push_consumer(broker.endpoint, handler=handle, timeouts=PATIENT)
     async with asyncio.timeout(PATIENCE), consumer:
         async with Producer(broker.endpoint) as producer:
             await producer.send(Message("orders", b"before"))

@@ -13,6 +13,7 @@ pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="this system can
 PROLOGUE = """
 import asyncio, os, sys
 from aiorocketmq import Connection, Message, Producer, PullConsumer, PushConsumer, SimpleConsumer
+from sdk.tests.clients import push_consumer, simple_consumer
 
 ENDPOINT = sys.argv[1]
 
@@ -36,8 +37,8 @@ async def send():
 CHILD_USES_ITS_PARENTS_CLIENTS = """
 async def main():
     connection = Connection(ENDPOINT)
-    producer, simple = Producer(connection), SimpleConsumer(connection, group="billing", subscriptions=["orders"])
-    push = PushConsumer(connection, group="billing", subscriptions=["orders"], handler=repr)
+    producer, simple = Producer(connection), simple_consumer(connection)
+    push = push_consumer(connection, handler=repr)
     pull = PullConsumer(connection, group="billing")
     async with connection, producer, simple, push, pull:
         uses = [lambda: producer.send(Message("orders", b"x")), simple.receive, push.run, lambda: anext(pull),

@@ -26,6 +26,8 @@ from aiorocketmq._transport.grpcio import GrpcioTransport
 from aiorocketmq._transport.interface import DuplexStream, Metadata, Take
 from aiorocketmq_fake import FakeBroker
 
+from sdk.tests.clients import push_consumer, simple_consumer
+
 GARBAGE = b"\xff\xfe\xfd"
 PATIENCE = 20.0
 
@@ -114,9 +116,7 @@ async def fill(broker: FakeBroker, count: int) -> list[bytes]:
 
 
 def push(broker: FakeBroker, seen: Seen, transport: Garbling) -> PushConsumer:
-    return PushConsumer(
-        broker.endpoint, group="billing", subscriptions=["orders"], handler=seen, transport=transport
-    )
+    return push_consumer(broker.endpoint, handler=seen, transport=transport)
 
 
 @pytest.mark.parametrize("which", [(0,), (1,), (2, 3), (0, 1, 2, 3, 4, 5, 6)])
@@ -193,9 +193,7 @@ async def test_garbage_reaches_the_application_as_our_error(broker: FakeBroker) 
     for rpc in ("ReceiveMessage", "AckMessage", "ChangeInvisibleDuration"):
         await fill(broker, 1)
         transport = Garbling(rpc, range(1000))
-        async with SimpleConsumer(
-            broker.endpoint, group="billing", subscriptions=["orders"], transport=transport
-        ) as consumer:
+        async with simple_consumer(broker.endpoint, transport=transport) as consumer:
             with pytest.raises(MalformedAnswerError) as caught:
                 await use(consumer, rpc)
         assert caught.value.may_retry
@@ -207,9 +205,7 @@ async def test_garbage_reaches_the_application_as_our_error(broker: FakeBroker) 
 async def test_garbage_stops_no_iteration(broker: FakeBroker) -> None:
     bodies = set(await fill(broker, 3))
     transport = Garbling("ReceiveMessage", (0, 1, 2, 3, 4, 5))
-    async with SimpleConsumer(
-        broker.endpoint, group="billing", subscriptions=["orders"], transport=transport
-    ) as consumer:
+    async with simple_consumer(broker.endpoint, transport=transport) as consumer:
         await broker.clock.advance(seconds=1)
 
         async def pass_time() -> None:

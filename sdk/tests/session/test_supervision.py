@@ -28,6 +28,8 @@ from aiorocketmq._aio.tasks import MOST_CRASHES, Tasks, Watch
 from aiorocketmq_fake import FakeBroker
 from hypothesis import assume, given, settings, strategies as st
 
+from sdk.tests.clients import push_consumer
+
 if TYPE_CHECKING:
     from sdk.tests.conftest import LostLeases
 else:
@@ -160,9 +162,7 @@ async def push_survives(loop: str, at: int, lost_leases: LostLeases) -> bool:
     faults = Faults(loop, at)
     async with brokers() as broker, faults.injected():
         await send(broker, b"0", b"1, fails once", b"2")
-        async with PushConsumer(
-            broker.endpoint, group="billing", subscriptions=["orders"], handler=handle, invisible=10
-        ) as consumer:
+        async with push_consumer(broker.endpoint, handler=handle, invisible=10) as consumer:
             running = asyncio.create_task(consumer.run())
             for number in range(6):
                 hurry_jobs(consumer)
@@ -285,10 +285,8 @@ def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
 async def test_a_loop_that_always_fails_ends_run_with_its_error(loop: str, impatient: None) -> None:
     faults = Faults(f"push: {loop}", 1, for_ever=True)
     async with brokers() as broker, faults.injected():
-        consumer = PushConsumer(
+        consumer = push_consumer(
             broker.endpoint,
-            group="billing",
-            subscriptions=["orders"],
             handler=lambda message: None,
             shutdown_timeout=0,
         )

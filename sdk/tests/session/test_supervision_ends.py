@@ -14,7 +14,6 @@ from aiorocketmq import (
     Message,
     Producer,
     PullConsumer,
-    PushConsumer,
     ReceivedMessage,
     SimpleConsumer,
     Sql,
@@ -23,6 +22,8 @@ from aiorocketmq import (
 )
 from aiorocketmq._aio.tasks import MOST_CRASHES, Tasks, Watch
 from aiorocketmq_fake import FakeBroker
+
+from sdk.tests.clients import push_consumer
 
 PATIENCE = 20.0
 
@@ -167,10 +168,8 @@ async def test_a_failed_renewal_is_forgotten_when_its_message_is_settled() -> No
 
         async with (
             Producer(broker.endpoint) as producer,
-            PushConsumer(
+            push_consumer(
                 broker.endpoint,
-                group="billing",
-                subscriptions=["orders"],
                 handler=handle,
                 clock=broker.clock,
             ) as consumer,
@@ -207,7 +206,7 @@ async def test_acks_that_all_fail_show_in_health(broker: FakeBroker) -> None:
 
     async with (
         Producer(broker.endpoint) as producer,
-        PushConsumer(broker.endpoint, group="billing", subscriptions=["orders"], handler=handle) as consumer,
+        push_consumer(broker.endpoint, handler=handle) as consumer,
     ):
         with broker.faults.refuse("AckMessage", "INTERNAL_ERROR"):
             await producer.send(Message("orders", b"x"))

@@ -16,8 +16,9 @@ from aiorocketmq.connection import Connection, Environment
 from aiorocketmq.errors import UnreachableError
 from aiorocketmq.message import Message, ReceivedMessage
 from aiorocketmq.producer import Producer
-from aiorocketmq.push_consumer import PushConsumer
 from aiorocketmq_fake import FakeBroker
+
+from sdk.tests.clients import push_consumer
 
 
 class Overheard(GrpcioTransport):
@@ -75,9 +76,7 @@ async def test_a_jump_of_the_wall_clock_ends_no_lease_in_a_push_consumers_hands(
     async with (
         Connection(broker.endpoint, environment=environment) as rocketmq,
         Producer(broker.endpoint) as producer,
-        PushConsumer(
-            rocketmq, group="billing", subscriptions=["orders"], handler=handle, concurrency=1
-        ) as consumer,
+        push_consumer(rocketmq, handler=handle, concurrency=1) as consumer,
     ):
         for _ in range(5):
             await producer.send(Message("orders", b"x"))
@@ -147,9 +146,7 @@ async def test_a_message_whose_lease_ended_while_the_loop_stood_still_is_handled
         async with Producer(broker.endpoint) as producer:
             for body in (b"first", b"second"):
                 await producer.send(Message("orders", body))
-        async with PushConsumer(
-            broker.endpoint, group="billing", subscriptions=["orders"], handler=handle, concurrency=1
-        ) as consumer:
+        async with push_consumer(broker.endpoint, handler=handle, concurrency=1) as consumer:
             async with asyncio.timeout(20):
                 await blocked.wait()
                 while (b"second", 2) not in handled:
