@@ -131,20 +131,15 @@ class FakeBroker(Cluster):
         remoting = Address(address.host, remoting_port) if remoting_port is not None else None
         self._journals: list[Journal] = []
         try:
-            leader = self._make_node(
-                make, "broker-a", address, moment, seed, persistence, None, tls, remoting
-            )
+            make_node = partial(self._make_node, make, moment, persistence, tls)
+            leader = make_node("broker-a", address, remoting, seed)
             others = [
-                self._make_node(
-                    make,
+                make_node(
                     f"broker-{letter}",
                     Address(address.host, 0),
-                    moment,
+                    remoting and Address(address.host, 0),
                     seed + number,
-                    persistence,
                     leader,
-                    tls,
-                    None if remoting is None else Address(address.host, 0),
                 )
                 for number, letter in enumerate(LETTERS[1:brokers], start=1)
             ]
@@ -168,19 +163,23 @@ class FakeBroker(Cluster):
         self._event_log = event_log
         self._open = AsyncExitStack()
 
-    def _make_core(
+    def _make_node(
         self,
         make: Callable[..., Broker],
+        clock: Clock,
+        persistence: _Persistence | None,
+        tls: ServerTls | None,
         name: str,
         address: Address,
-        clock: Clock,
+        remoting: Address | None,
         seed: int,
-        persistence: _Persistence | None,
-    ) -> tuple[Broker, Journal | None]:
-        """Make the core of a broker, or recover it from its data file."""
+        leader: Node | None = None,
+    ) -> Node:
+        """Make a broker with a new core, or with the one of its data file."""
         make = partial(make, host=address.reachable_host, port=address.port, name=name)
         if persistence is None:
-            return make(now=clock.now(), rng=random.Random(seed)), None
+            core = make(now=clock.now(), rng=random.Random(seed))
+            return Node(core, clock, address, tls, None, leader, seed, remoting)
         # Imported here: few brokers are persistent, and every test run would pay for the import.
         from aiorocketmq_fake.edge.storage.recovery import open_data
 
@@ -195,21 +194,6 @@ class FakeBroker(Cluster):
         )
         clock.catch_up(core.now)
         self._journals.append(journal)
-        return core, journal
-
-    def _make_node(
-        self,
-        make: Callable[..., Broker],
-        name: str,
-        address: Address,
-        clock: Clock,
-        seed: int,
-        persistence: _Persistence | None,
-        leader: Node | None,
-        tls: ServerTls | None,
-        remoting: Address | None,
-    ) -> Node:
-        core, journal = self._make_core(make, name, address, clock, seed, persistence)
         return Node(core, clock, address, tls, journal, leader, seed, remoting)
 
     async def __aenter__(self) -> FakeBroker:

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from aiorocketmq_fake.core.values.events import Delivered
 from aiorocketmq_fake.core.values.model import StoredMessage
 from aiorocketmq_fake.core.values.snapshots import (
     ClientSnapshot,
-    DeliverySnapshot,
     GroupSnapshot,
     HalfSnapshot,
     Lease,
@@ -96,14 +96,14 @@ class DeliveredMessage:
     message: Message
 
     @classmethod
-    def of(cls, delivery: DeliverySnapshot) -> DeliveredMessage:
+    def of(cls, event: Delivered) -> DeliveredMessage:
         """Return the view of a delivery of the core."""
-        message = Message.of(delivery.message)
+        delivery, message = event.delivery, Message.of(event.delivery.message)
         return cls(
-            at=delivery.at,
-            topic=delivery.topic,
-            group=delivery.group,
-            client_id=delivery.client_id,
+            at=event.at,
+            topic=delivery.message.content.topic,
+            group=event.group,
+            client_id=event.client_id,
             message_id=message.message_id,
             attempt=delivery.attempt,
             queue=delivery.queue_id,

@@ -236,7 +236,7 @@ class BrokerClock:
         for driver, telemetry in self._parts:
             connected = self._strangers(telemetry)
             held = {lease.receipt_handle for lease in driver.core.leases() if lease.client_id in connected}
-            handles |= held.intersection(delivery.receipt_handle for delivery in driver.core.deliveries())
+            handles |= held.intersection(event.delivery.receipt_handle for event in driver.core.deliveries())
         return handles
 
     def _expected(self) -> dict[str, int]:

@@ -152,7 +152,7 @@ class Operations:
     ) -> tuple[DeliveredMessage, ...]:
         """Return past deliveries, oldest first."""
         every = self._all(lambda core: core.deliveries(topic, group))
-        return tuple(map(DeliveredMessage.of, sorted(every, key=lambda delivery: delivery.at)))
+        return tuple(map(DeliveredMessage.of, sorted(every, key=lambda event: event.at)))
 
     def dead_letters(self, group: str) -> tuple[Message, ...]:
         """Return the dead letters of a group, broker by broker, oldest first."""

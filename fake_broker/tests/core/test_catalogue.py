@@ -149,8 +149,8 @@ def test_snapshots_of_a_broker_at_work(make_desk: Any) -> None:
     (record,) = desk.broker.order_records("g")
     assert (record.attempt_id, record.offsets[0], record.committed) == ("x", 0, 0)
     assert record.visible_at[0] == desk.now + 10.0
-    assert [delivery.attempt for delivery in desk.broker.deliveries("t", group="g")] == [1, 1]
-    assert desk.broker.deliveries("t", group="g")[0].receipt_handle == first.receipt_handle
+    assert [event.delivery.attempt for event in desk.broker.deliveries("t", group="g")] == [1, 1]
+    assert desk.broker.deliveries("t", group="g")[0].delivery.receipt_handle == first.receipt_handle
     totals = desk.broker.totals()
     assert (totals.messages, totals.leases, totals.clients, totals.by_topic) == (2, 1, 1, {"t": 2})
     assert totals.deadlines == 2
@@ -184,7 +184,7 @@ def test_the_history_of_deliveries_is_bounded(profile: Profile) -> None:
     for message_id in ("a", "b", "c"):
         broker.send((OutgoingMessage("t", b"x", message_id),), now=0.0)
     broker.receive(ReceiveRequest("c", "g", "t", invisible=10.0, remaining_deadline=30.0), now=0.0)
-    assert [delivery.message.content.message_id for delivery in broker.deliveries()] == ["b", "c"]
+    assert [event.delivery.message.content.message_id for event in broker.deliveries()] == ["b", "c"]
 
 
 def test_time_never_runs_backwards(desk: Any) -> None:

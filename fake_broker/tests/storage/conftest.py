@@ -17,6 +17,7 @@ from aiorocketmq_fake.core.commands.access import User
 from aiorocketmq_fake.core.values.classic_model import Classic, Heartbeat, Membership, SendBack, Subscribed
 from aiorocketmq_fake.core.values.codes import (
     ClientType,
+    FilterType,
     LiteAction,
     MessageType,
     OffsetPolicy,
@@ -49,6 +50,7 @@ Step = tuple[str, int, int, float]
 """A kind of command, two numbers that choose its arguments, and the seconds that pass before it."""
 
 TOPICS = ("normal", "fifo", "delay", "tx")
+FILTERS = (FilterExpression("a"), FilterExpression(), FilterExpression("a IS NULL", FilterType.SQL))
 GROUPS = ("shared", "ordered")
 
 
@@ -135,7 +137,7 @@ class History:
             f"{group}-{1 + second % 2}",
             group,
             TOPICS[second % len(TOPICS)],
-            filter=FilterExpression("*" if first % 3 else "a"),
+            filter=FILTERS[first % 3],
             batch_size=1 + second % 4,
             invisible=10.0 + second,
             auto_renew=first % 5 == 0,

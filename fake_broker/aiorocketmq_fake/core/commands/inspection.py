@@ -12,11 +12,11 @@ from aiorocketmq_fake.core.records.message_group_order import MessageGroupOrder
 from aiorocketmq_fake.core.records.queue_order import QueueOrder
 from aiorocketmq_fake.core.records.topics import Queue
 from aiorocketmq_fake.core.state import State
+from aiorocketmq_fake.core.values.events import Delivered
 from aiorocketmq_fake.core.values.model import PullRequest, ReceiveRequest, StoredMessage, TopicConfig
 from aiorocketmq_fake.core.values.names import dead_letter_topic
 from aiorocketmq_fake.core.values.snapshots import (
     ClientSnapshot,
-    DeliverySnapshot,
     GroupSnapshot,
     HalfSnapshot,
     Lease,
@@ -111,20 +111,10 @@ class Inspection:
         """Return the messages of `%DLQ%{group}`, oldest first."""
         return self.messages(dead_letter_topic(group))
 
-    def deliveries(self, topic: str | None = None, group: str | None = None) -> tuple[DeliverySnapshot, ...]:
+    def deliveries(self, topic: str | None = None, group: str | None = None) -> tuple[Delivered, ...]:
         """Return the last `history` deliveries, oldest first, by the topic they were received from."""
         return tuple(
-            DeliverySnapshot(
-                event.at,
-                event.group,
-                event.delivery.message.content.topic,
-                event.delivery.queue_id,
-                event.delivery.offset,
-                event.delivery.message,
-                event.delivery.attempt,
-                event.client_id,
-                event.delivery.receipt_handle,
-            )
+            event
             for event in self._state.history
             if topic in (None, event.delivery.message.content.topic) and group in (None, event.group)
         )

@@ -9,7 +9,6 @@ from aiorocketmq_fake.core.values.model import (
     ClientSettings,
     GroupConfig,
     OutgoingMessage,
-    StoredMessage,
     TopicConfig,
 )
 
@@ -114,21 +113,6 @@ class Progress:
     max_offset: int
     lag: int
     """Messages stored but not yet passed; in-flight ones of normal groups count as passed (R10.4)."""
-
-
-@value
-class DeliverySnapshot:
-    """One past delivery."""
-
-    at: float
-    group: str
-    topic: str
-    queue_id: int
-    offset: int
-    message: StoredMessage
-    attempt: int
-    client_id: str
-    receipt_handle: str
 
 
 @value
