@@ -110,7 +110,7 @@ def _arguments() -> argparse.Namespace:
 
 def _recording(folder: Path, events: int, shape: str) -> Path:
     from aiorocketmq_audit.generator import Shape, generate
-    from aiorocketmq_audit.generator.plants import KINDS
+    from aiorocketmq_audit.generator.faults import KINDS
 
     path = folder / f"{events}-{shape}".replace(" ", "-")
     done = path / "_made"

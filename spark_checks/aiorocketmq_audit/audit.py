@@ -13,8 +13,8 @@ from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, Row, SparkSession, functions as F
 
 from aiorocketmq_audit import evidence
-from aiorocketmq_audit.engine import worked_out
-from aiorocketmq_audit.errors import WrongUse
+from aiorocketmq_audit.engine import materialized
+from aiorocketmq_audit.errors import UsageError
 from aiorocketmq_audit.failures import explained
 from aiorocketmq_audit.figures import Figures, figures
 from aiorocketmq_audit.frames import overview as pictures
@@ -75,12 +75,12 @@ def audit(
 
     `master` is the URL of a cluster, `spark` an existing session; by default a session is started that is sized for the
     recording, with `memory` as its heap ("4g"). `narrowing` selects events and sets tolerances; the verdict is valid
-    only if the checks in `require` had something to judge. Raises WrongUse for an unknown path or check, NotARecording
-    for invalid files or values, NoJava without Java, NoSpark if Spark does not start, and CannotWrite if the findings
-    cannot be written (no space, no permission).
+    only if the checks in `require` had something to judge. Raises UsageError for an unknown path or check,
+    InvalidRecordingError for invalid files or values, JavaNotFoundError without Java, SparkUnavailableError if Spark
+    does not start, and OutputError if the findings cannot be written (no space, no permission).
     """
     if unknown := [name for name in (*checks, *require) if name not in CHECKS]:
-        raise WrongUse(f"there is no check {unknown[0]!r}: choose from {', '.join(CHECKS)}.")
+        raise UsageError(f"there is no check {unknown[0]!r}: choose from {', '.join(CHECKS)}.")
     recording_files = files.find(tuple(paths))
     with (
         nullcontext(spark) if spark else session(master, size=recording_files.size, memory=memory) as started
@@ -109,7 +109,7 @@ def examined(
         events, lacking = reading.read(spark, recording_files)
         if 0 < recording_files.size <= TINY:
             # Many small queries follow: reading the files for each would take longer than the query itself.
-            events = worked_out(events.coalesce(1))
+            events = materialized(events.coalesce(1))
     with run.stage("gates"):
         gate = gates.examine(
             events, unfinished=recording_files.unfinished, lacking=lacking, skew_us=narrowing.skew_us
@@ -126,7 +126,7 @@ def examined(
 def recording_of(events: DataFrame, gate: gates.Gates, narrowing: Narrowing) -> Recording:
     """Return the input of the frames, for a recording whose gates were evaluated."""
     events = in_server_time(narrowing.events(events), gate, narrowing.skew_us)
-    group_settings = worked_out(
+    group_settings = materialized(
         settings(events, early_ms=narrowing.early_ms, skew_us=narrowing.skew_us).coalesce(1)
     )
     return Recording(
@@ -176,7 +176,7 @@ def conclude(
             counts = (
                 judgement.findings.groupBy("check", "invariant", "verdict", "exemption").count().collect()
             )
-            named = worked_out(evidence.with_names(judgement.findings, recording.events))
+            named = materialized(evidence.with_names(judgement.findings, recording.events))
             shown = evidence.samples(named)
         if violations is not None:
             written = named if named is not None else evidence.nothing(recording.events)

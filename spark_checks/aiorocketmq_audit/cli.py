@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from aiorocketmq_audit.errors import EXIT_OF, AuditError, WrongUse
+from aiorocketmq_audit.errors import EXIT_OF, AuditError, UsageError
 from aiorocketmq_audit.text import instant, plain
 
 if TYPE_CHECKING:
@@ -201,7 +201,7 @@ def _sentences(command: Callable[[], int], out: str | None) -> int:
     except ModuleNotFoundError as error:
         if error.name != "pyspark":
             raise
-        problem: AuditError = WrongUse("auditing needs pyspark: run pip install 'aiorocketmq[spark]'.")
+        problem: AuditError = UsageError("auditing needs pyspark: run pip install 'aiorocketmq[spark]'.")
     except AuditError as error:
         problem = error
     except Exception as error:
@@ -254,7 +254,9 @@ def _explain(rule: str) -> int:
     try:
         click.echo(explain(rule))
     except KeyError:
-        raise WrongUse(f"there is no invariant or check {rule!r}: docs/reference/audit.md has all.") from None
+        raise UsageError(
+            f"there is no invariant or check {rule!r}: docs/reference/audit.md has all."
+        ) from None
     return 0
 
 

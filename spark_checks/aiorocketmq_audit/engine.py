@@ -29,7 +29,7 @@ class Evaluated:
         return sum(cell[name] for cell in self.cells if name in cell)
 
 
-def worked_out(few: DataFrame) -> DataFrame:
+def materialized(few: DataFrame) -> DataFrame:
     """Materialise the rows, replicated on clusters: later queries neither repeat the computation nor fail if one
     executor is lost."""
     return few.localCheckpoint(storageLevel=StorageLevel.MEMORY_AND_DISK_2)
@@ -45,7 +45,7 @@ def evaluate(frame: Frame, recording: Recording, checks: Collection[str]) -> Eva
     rules = [rule for rule in RULES[frame.name] if rule.check in checks]
     if not any(recording.kinds.get(kind) for kind in frame.kinds) or not (rules or frame.counts):
         return None
-    kept = worked_out(cells(frame, frame.rows(recording), rules))
+    kept = materialized(cells(frame, frame.rows(recording), rules))
     judged = [_judged(check) for check in _checks(rules)]
     whole = kept.groupBy(*frame.cell).agg(
         *(F.expr(merged).alias(name) for name, (_, merged) in frame.counts.items()),

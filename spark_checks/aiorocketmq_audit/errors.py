@@ -12,23 +12,23 @@ class AuditError(Exception):
     exit_code = 4
 
 
-class WrongUse(AuditError):
+class UsageError(AuditError):
     """An argument is wrong: an unknown path, an unknown check, a folder that cannot be used."""
 
     exit_code = 2
 
 
-class NotARecording(AuditError):
+class InvalidRecordingError(AuditError):
     """The files are not a recording of a supported version."""
 
 
-class CannotWrite(AuditError):
+class OutputError(AuditError):
     """The results could not be written: no space, or no permission."""
 
 
-class NoJava(AuditError):
+class JavaNotFoundError(AuditError):
     """No Java runtime was found that is new enough for Spark."""
 
 
-class NoSpark(AuditError):
+class SparkUnavailableError(AuditError):
     """Spark did not start, or could not be reached."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from aiorocketmq_audit.errors import AuditError, CannotWrite, NotARecording
+from aiorocketmq_audit.errors import AuditError, InvalidRecordingError, OutputError
 
 _FULL = ("No space left on device", "Disk quota exceeded", "File too large")
 _UNREADABLE = ("FAILED_READ_FILE", "CANNOT_READ_FILE", "FAILED_READ_FILE.NO_HINT", "PATH_NOT_FOUND")
@@ -33,32 +33,32 @@ def explained(error: Exception, out: str | None) -> AuditError | None:
     """
     text = str(error)
     if any(sign in text for sign in _FULL):
-        return CannotWrite(f"the disk is full ({_place(error, out)}): free space, or give another --out.")
+        return OutputError(f"the disk is full ({_place(error, out)}): free space, or give another --out.")
     if isinstance(error, OSError):
-        return CannotWrite(
+        return OutputError(
             f"{_place(error, out)} could not be written ({error.strerror or error}): give another --out."
         )
     if any(sign in text for sign in _UNREADABLE):
         match = _FILE.search(text)
-        return NotARecording(
+        return InvalidRecordingError(
             f"{match[1] if match else 'a file of the recording'} cannot be read ({reason(error)}): "
             "it is damaged; remove it, and the verdict will be unknown."
         )
     if program := _PROGRAM.search(text):
-        return CannotWrite(
+        return OutputError(
             f"{_place(error, out)} could not be written, as Hadoop needs the program {program[1]}: "
             "add its folder to PATH."
         )
     if any(sign in text for sign in _UNWRITABLE):
-        return CannotWrite(
+        return OutputError(
             f"{_place(error, out)} could not be written ({reason(error)}): give another --out."
         )
     return None
 
 
-def unreadable(error: Exception) -> NotARecording:
+def unreadable(error: Exception) -> InvalidRecordingError:
     """Return the error for files that Spark cannot read for any other reason."""
-    return NotARecording(
+    return InvalidRecordingError(
         f"Spark cannot read these files as a recording ({reason(error)}): "
         "give the folder that Recorder(...) or --record wrote."
     )

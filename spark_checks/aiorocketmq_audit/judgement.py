@@ -11,7 +11,7 @@ from types import MappingProxyType
 from pyspark.sql import DataFrame, functions as F
 
 from aiorocketmq_audit import exemptions
-from aiorocketmq_audit.engine import Evaluated, evaluate, worked_out
+from aiorocketmq_audit.engine import Evaluated, evaluate, materialized
 from aiorocketmq_audit.frames import deliveries, handlers, locks, messages, queues, requests
 from aiorocketmq_audit.frames.frame import Frame, Recording
 from aiorocketmq_audit.recording.gates import Gates
@@ -72,11 +72,11 @@ def judge(
 def _decided(findings: DataFrame, recording: Recording, gate: Gates) -> DataFrame:
     """Confirm findings that need a second look, apply exemptions, and set the verdict of each."""
     events = recording.events
-    identified = worked_out(findings.withColumn("id", F.xxhash64("check", "invariant", "first", "second")))
+    identified = materialized(findings.withColumn("id", F.xxhash64("check", "invariant", "first", "second")))
     if not identified.where("confirmed is not null").isEmpty():
         late = exemptions.a_poll_was_open(identified.where("confirmed is not null"), events)
-        identified = worked_out(identified.where("confirmed is null").unionByName(late))
-    exempted = worked_out(exemptions.exempted(identified, recording))
+        identified = materialized(identified.where("confirmed is null").unionByName(late))
+    exempted = materialized(exemptions.exempted(identified, recording))
     if not exempted.where(exemptions.MAY_BE_LOCKED).isEmpty():
         exempted = exemptions.queue_locked(exempted, recording)
     if not exempted.where(exemptions.MAY_HAVE_MOVED).isEmpty():
@@ -117,7 +117,7 @@ def _decided(findings: DataFrame, recording: Recording, gate: Gates) -> DataFram
             "gid",
         )
     )
-    return worked_out(decided)
+    return materialized(decided)
 
 
 def _cut(gate: Gates, events: DataFrame) -> DataFrame:

@@ -15,10 +15,10 @@ from aiorocketmq_audit import engine, judgement
 from aiorocketmq_audit.audit import examined
 from aiorocketmq_audit.frames.frame import Frame, Recording
 from aiorocketmq_audit.generator import Shape
+from aiorocketmq_audit.generator.faults import KINDS, rows_of as rows_of_scene
+from aiorocketmq_audit.generator.faults.scenario import Row
+from aiorocketmq_audit.generator.injection import numbered
 from aiorocketmq_audit.generator.names import Names
-from aiorocketmq_audit.generator.planting import numbered
-from aiorocketmq_audit.generator.plants import KINDS, rows_of as rows_of_scene
-from aiorocketmq_audit.generator.plants.scene import Row
 from aiorocketmq_audit.judgement import EXEMPTED, FRAMES, Judgement
 from aiorocketmq_audit.recording import files
 from aiorocketmq_audit.recording.gates import Gates
@@ -90,8 +90,8 @@ def of_pages_and_scenes(spark: SparkSession, folder: Path) -> Bench:
     recording, gate = read(spark, folder, rows)
     known = recording.events.select("case_id", F.xxhash64("recorder").alias("key")).distinct().collect()
     frames = {frame.name: frame for of in FRAMES.values() for frame in of}
-    worked_out = {name: engine.worked_out(frame.rows(recording)) for name, frame in frames.items()}
-    fixed = {name: given(frame, worked_out[name]) for name, frame in frames.items()}
+    materialized = {name: engine.materialized(frame.rows(recording)) for name, frame in frames.items()}
+    fixed = {name: given(frame, materialized[name]) for name, frame in frames.items()}
     return Bench(recording, gate, fixed, {row.key: row.case_id for row in known})
 
 

@@ -26,13 +26,13 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 @pytest.fixture(scope="session")
 def spark() -> Iterator[SparkSession]:
     """A session as `aiorocketmq audit` starts it for small recordings, on one core with one partition."""
-    from aiorocketmq_audit.errors import NoJava
+    from aiorocketmq_audit.errors import JavaNotFoundError
     from aiorocketmq_audit.spark.session import session
 
     with ExitStack() as stack:
         try:
             found = stack.enter_context(session("local[1]", size=1))
-        except NoJava as missing:
+        except JavaNotFoundError as missing:
             pytest.skip(str(missing))
         yield found
 

@@ -7,7 +7,7 @@ from contextlib import nullcontext
 from typing import NamedTuple
 
 from aiorocketmq_audit.frames.frame import Recording
-from aiorocketmq_audit.generator.plants.scene import Row
+from aiorocketmq_audit.generator.faults.scenario import Row
 from aiorocketmq_audit.judgement import judge
 from aiorocketmq_audit.recording.gates import Gates
 from aiorocketmq_audit.rules import CHECKS

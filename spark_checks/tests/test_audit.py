@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 from aiorocketmq_audit.audit import audit
 from aiorocketmq_audit.cli import audit as command
-from aiorocketmq_audit.errors import WrongUse
+from aiorocketmq_audit.errors import UsageError
 from aiorocketmq_audit.rules import RULES
 from pyspark.sql import SparkSession
 
@@ -136,7 +136,7 @@ def test_rules_are_explained_without_spark(capsys: pytest.CaptureFixture[str]) -
 
 @pytest.mark.parametrize("words", [{"checks": ["no such"]}, {"require": ["no such"]}])
 def test_an_unknown_check_is_wrong_use_and_the_known_ones_are_named(words: dict[str, Any]) -> None:
-    with pytest.raises(WrongUse, match="choose from ordering, double delivery, retry timing"):
+    with pytest.raises(UsageError, match="choose from ordering, double delivery, retry timing"):
         audit(["x"], **words)
 
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 from aiorocketmq_audit.audit import audit
-from aiorocketmq_audit.report import words
+from aiorocketmq_audit.report import sentences
 from aiorocketmq_audit.report.summary import summary
 from pyspark.sql import SparkSession
 
@@ -38,6 +38,6 @@ def test_sends_are_conserved_and_those_that_only_a_delivery_confirms_are_recover
     document = summary(found, {})
     told = document["deliveries"]
     assert (told["confirmed"], told["recovered"]) == (2, 1)
-    assert words.recording(document)[-1] == (
+    assert sentences.recording(document)[-1] == (
         "7 sends by all observers: 3 ok, 1 rejected, 3 of unknown outcome; delivered of them: 2 ok, 1 recovered."
     )

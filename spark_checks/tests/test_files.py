@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from aiorocketmq_audit.errors import NotARecording, WrongUse
+from aiorocketmq_audit.errors import InvalidRecordingError, UsageError
 from aiorocketmq_audit.recording.files import EMPTY, find
 from aiorocketmq_audit.recording.schema import REQUIRED
 
@@ -27,18 +27,18 @@ def whole(file: Path, size: int = 0) -> None:
 
 
 def test_a_path_that_does_not_exist_is_wrong_use(tmp_path: Path) -> None:
-    with pytest.raises(WrongUse, match="does not exist"):
+    with pytest.raises(UsageError, match="does not exist"):
         find((str(tmp_path / "nothing"),))
 
 
 def test_a_folder_without_files_is_no_recording(tmp_path: Path) -> None:
-    with pytest.raises(NotARecording, match="no Parquet file"):
+    with pytest.raises(InvalidRecordingError, match="no Parquet file"):
         find((str(tmp_path),))
 
 
 def test_a_file_of_another_kind_is_no_recording(tmp_path: Path) -> None:
     (tmp_path / "table.parquet").write_text("id,name\n1,a\n")
-    with pytest.raises(NotARecording, match="not a Parquet file"):
+    with pytest.raises(InvalidRecordingError, match="not a Parquet file"):
         find((str(tmp_path),))
 
 
@@ -101,7 +101,7 @@ def test_a_folder_that_cannot_be_read_is_refused(unprivileged: Path) -> None:
     whole(unprivileged / "a" / "r.parquet")
     (unprivileged / "a").chmod(0)
     try:
-        with pytest.raises(NotARecording, match=r"/a cannot be read \(Permission denied\)"):
+        with pytest.raises(InvalidRecordingError, match=r"/a cannot be read \(Permission denied\)"):
             find((str(unprivileged),))
     finally:
         (unprivileged / "a").chmod(0o700)
@@ -110,7 +110,7 @@ def test_a_folder_that_cannot_be_read_is_refused(unprivileged: Path) -> None:
 def test_a_file_that_is_a_link_to_nothing_is_refused(tmp_path: Path) -> None:
     whole(tmp_path / "r.parquet")
     (tmp_path / "gone.parquet").symlink_to(tmp_path / "nothing")
-    with pytest.raises(NotARecording, match=r"gone\.parquet cannot be read"):
+    with pytest.raises(InvalidRecordingError, match=r"gone\.parquet cannot be read"):
         find((str(tmp_path),))
 
 

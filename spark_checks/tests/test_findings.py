@@ -9,11 +9,11 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from aiorocketmq_audit.engine import worked_out
+from aiorocketmq_audit.engine import materialized
 from aiorocketmq_audit.frames.settings import settings
 from aiorocketmq_audit.generator import Shape
-from aiorocketmq_audit.generator.plants import KINDS, rows_of
-from aiorocketmq_audit.generator.plants.scene import Row
+from aiorocketmq_audit.generator.faults import KINDS, rows_of
+from aiorocketmq_audit.generator.faults.scenario import Row
 from aiorocketmq_audit.judgement import EXEMPTED
 from aiorocketmq_audit.recording.narrowing import Narrowing
 from pyspark.sql import SparkSession
@@ -135,7 +135,7 @@ def by_spark(rows: list[Row], spark: SparkSession, tmp_path_factory: pytest.Temp
     assert not gate.has_gaps
     assert all(" twice: its operations are in doubt." in sentence for sentence in gate.missing)
     assert not gate.clocks
-    return found(replace(recording, settings=worked_out(settings(recording.events))), gate)
+    return found(replace(recording, settings=materialized(settings(recording.events))), gate)
 
 
 def test_pages_and_scenes_are_judged_as_they_say(rows: list[Row], by_spark: set[Finding]) -> None:

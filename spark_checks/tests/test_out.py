@@ -7,7 +7,7 @@ import re
 from pathlib import Path
 
 import pytest
-from aiorocketmq_audit.errors import WrongUse
+from aiorocketmq_audit.errors import UsageError
 from aiorocketmq_audit.recording.out import MARKER, claim_remote, out_folder
 from pyspark.sql import SparkSession
 
@@ -53,7 +53,7 @@ def test_an_audit_that_fails_leaves_the_former_results(tmp_path: Path) -> None:
 def test_what_no_audit_wrote_is_refused_and_stays(name: str, tmp_path: Path) -> None:
     (tmp_path / name).parent.mkdir(exist_ok=True)
     (tmp_path / name).write_text("mine")
-    with pytest.raises(WrongUse, match=re.escape(f"{tmp_path / name} was not written by an audit")):
+    with pytest.raises(UsageError, match=re.escape(f"{tmp_path / name} was not written by an audit")):
         written(tmp_path)
     assert content(tmp_path) == {name: "mine"}
 
@@ -62,7 +62,7 @@ def test_what_no_audit_wrote_is_refused_and_stays(name: str, tmp_path: Path) -> 
 def test_what_was_put_among_results_later_is_refused_and_stays(name: str, tmp_path: Path) -> None:
     written(tmp_path)
     (tmp_path / name).write_text("edited by hand")
-    with pytest.raises(WrongUse, match="was not written by an audit"):
+    with pytest.raises(UsageError, match="was not written by an audit"):
         written(tmp_path)
     assert content(tmp_path)[name] == "edited by hand"
 
@@ -75,7 +75,7 @@ def test_links_are_refused_and_not_followed(name: str, tmp_path: Path) -> None:
     out.mkdir()
     is_folder = name in ("plots", "violations")
     (out / name).symlink_to(precious if is_folder else precious / "file")
-    with pytest.raises(WrongUse, match=re.escape(f"{out / name} is a link")):
+    with pytest.raises(UsageError, match=re.escape(f"{out / name} is a link")):
         written(out)
     assert content(precious) == {"file": "mine"}
     assert (out / name).is_symlink()
@@ -90,7 +90,7 @@ def test_a_link_that_appears_while_the_audit_runs_is_not_followed(tmp_path: Path
             results.path_for("report.html").write_text("page")
             (out / "report.html").symlink_to(precious)
 
-    with pytest.raises(WrongUse, match="is a link"):
+    with pytest.raises(UsageError, match="is a link"):
         audit()
     assert precious.read_text() == "mine"
 
@@ -115,7 +115,7 @@ def test_a_swap_that_fails_in_the_middle_is_undone(tmp_path: Path, monkeypatch: 
 @pytest.mark.parametrize("below", ["file", "file/below"])
 def test_a_folder_that_cannot_be_written_to_is_refused(below: str, tmp_path: Path) -> None:
     (tmp_path / "file").touch()
-    with pytest.raises(WrongUse, match="cannot be written to"), out_folder(tmp_path / below):
+    with pytest.raises(UsageError, match="cannot be written to"), out_folder(tmp_path / below):
         pytest.fail("it was written to")
 
 
@@ -129,7 +129,7 @@ def test_a_remote_folder_is_overwritten_only_if_it_is_new_or_marked(
         claim_remote(spark, url)
         spark.range(1).write.mode("overwrite").parquet(f"{url}/violations")
     (tmp_path / "foreign").mkdir()
-    with pytest.raises(WrongUse, match="exists, and was not created by an audit"):
+    with pytest.raises(UsageError, match="exists, and was not created by an audit"):
         claim_remote(spark, f"file://{tmp_path}/foreign")
-    with pytest.raises(WrongUse, match="cannot be written to"):
+    with pytest.raises(UsageError, match="cannot be written to"):
         claim_remote(spark, "nothing://bucket/results")

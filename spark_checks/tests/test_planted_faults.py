@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 from aiorocketmq_audit.generator import Generated, Shape, generate
-from aiorocketmq_audit.generator.plants import KINDS
-from aiorocketmq_audit.generator.plants.scene import Row
+from aiorocketmq_audit.generator.faults import KINDS
+from aiorocketmq_audit.generator.faults.scenario import Row
 from aiorocketmq_audit.judgement import EXEMPTED
 from aiorocketmq_audit.rules import CHECKS
 from pyarrow import parquet

@@ -25,12 +25,12 @@ from aiorocketmq_audit.frames.deliveries import LATENESS_S
 from aiorocketmq_audit.frames.overview import LATENCY_S, Group, Overview
 from aiorocketmq_audit.recording.gates import Gates
 from aiorocketmq_audit.report.charts import bars, message_order, retry_ladder
-from aiorocketmq_audit.report.lanes import lanes
+from aiorocketmq_audit.report.drawing import Drawing
 from aiorocketmq_audit.report.page import files as report_files, templates
-from aiorocketmq_audit.report.scene import Drawing
+from aiorocketmq_audit.report.sentences import SENTENCES, sentence
 from aiorocketmq_audit.report.summary import summary
 from aiorocketmq_audit.report.terminal import show
-from aiorocketmq_audit.report.words import SENTENCES, sentence
+from aiorocketmq_audit.report.timeline import timeline
 from aiorocketmq_audit.spark.metrics import SparkRun, Stage
 from aiorocketmq_audit.text import duration, plain, volume
 from aiorocketmq_audit.verdicts import CheckResult, Overall, Tally, Verdict
@@ -211,12 +211,12 @@ def test_order_is_drawn_if_several_messages_of_a_group_were_delivered(audit: Aud
         retry_ladder(STEPS),
         retry_ladder(()),
         message_order([row for row in EVENTS if row["kind"] == "deliver"]),
-        lanes(EVENTS),
-        lanes(EVENTS[1:]),
-        lanes([]),
+        timeline(EVENTS),
+        timeline(EVENTS[1:]),
+        timeline([]),
         bars("Counts", "axis", {"broker": (1, 0), "client": (0, 2)}, [("a", ""), ("b", "1 s")]),
         bars("Counts", "axis", LATENESS, [("", "")] * 10, is_stacked=True, early=3),
-        lanes([event("deliver", 1, 0, client_id='"<&\x00\x1b', message_id="\ud800")]),
+        timeline([event("deliver", 1, 0, client_id='"<&\x00\x1b', message_id="\ud800")]),
     ],
     ids=[
         "ladder",
@@ -250,7 +250,7 @@ def test_a_step_that_was_too_early_is_marked() -> None:
 
 
 def test_an_event_that_broke_a_rule_is_marked_with_it() -> None:
-    drawing = lanes([*EVENTS[:2], EVENTS[2] | {"finding": "INV-EARLY"}])
+    drawing = timeline([*EVENTS[:2], EVENTS[2] | {"finding": "INV-EARLY"}])
     assert looks(drawing).count("box lease bad") == 2, "the legend and the lease"
     assert "INV-EARLY" in [shape.text for shape in drawing.shapes]
 
@@ -264,7 +264,7 @@ def test_the_page_marks_the_events_of_findings(audit: Audit) -> None:
 
 
 def test_a_lease_ends_when_it_is_settled_or_changed() -> None:
-    changed = [shape.tip for shape in lanes(EVENTS).shapes if "leased for" in shape.tip]
+    changed = [shape.tip for shape in timeline(EVENTS).shapes if "leased for" in shape.tip]
     assert changed == ["attempt 1 to c1, leased for 11 s ", "attempt 2 to c2, leased for 1 s "]
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from aiorocketmq_audit.errors import NotARecording, WrongUse
+from aiorocketmq_audit.errors import InvalidRecordingError, UsageError
 from aiorocketmq_audit.failures import reason
 from aiorocketmq_audit.frames.settings import settings
 from aiorocketmq_audit.recording import files, reading
@@ -81,7 +81,7 @@ def test_values_out_of_range_are_refused_by_column(new_history: type[Any], frame
     # The sentence of the first row of each rule, whatever its value.
     for place, words in dict(zip(places, expected, strict=True)).items():
         with pytest.raises(
-            NotARecording, match=rf"column \w+ of row \S+ holds .*{words}|column {words} of row"
+            InvalidRecordingError, match=rf"column \w+ of row \S+ holds .*{words}|column {words} of row"
         ):
             refuse_value(events, place)
 
@@ -113,7 +113,7 @@ def test_a_value_out_of_range_names_its_file_and_row(
     folder = record(history.end(), fine.end(), name="runs [1]")
     events, lacking = reading.read(spark, files.find((str(folder),)))
     assert lacking == ()
-    with pytest.raises(NotARecording) as refused:
+    with pytest.raises(InvalidRecordingError) as refused:
         examine(events)
     assert str(refused.value) == (
         f"{folder}/r1a-00000.parquet: column cfg of row 1 holds '1000,,x', "
@@ -154,7 +154,7 @@ def test_a_column_of_another_type_is_refused(
 ) -> None:
     types = {"timestamp[us]": pa.timestamp("us"), "double": pa.float64()}
     file = retyped(record(new_history("a").end(), new_history("b").end()), name, types.get(kind, kind))
-    with pytest.raises(NotARecording, match=re.escape(f"{file}: {words}")):
+    with pytest.raises(InvalidRecordingError, match=re.escape(f"{file}: {words}")):
         files.find((str(file.parent),))
 
 
@@ -175,20 +175,20 @@ def test_a_required_column_that_is_gone_is_refused(
 ) -> None:
     (file,) = record(new_history().end()).iterdir()
     parquet.write_table(parquet.read_table(file).drop_columns(["boot"]), file)
-    with pytest.raises(NotARecording, match=r"00000\.parquet has no column boot"):
+    with pytest.raises(InvalidRecordingError, match=r"00000\.parquet has no column boot"):
         files.find((str(file),))
 
 
 def test_a_damaged_footer_is_refused(tmp_path: Path) -> None:
     (tmp_path / "r.parquet").write_bytes(b"PAR1" + bytes(20) + b"PAR1")
-    with pytest.raises(NotARecording, match=r"r\.parquet cannot be read: its footer is damaged"):
+    with pytest.raises(InvalidRecordingError, match=r"r\.parquet cannot be read: its footer is damaged"):
         files.find((str(tmp_path),))
 
 
 def test_a_file_of_a_newer_version_is_refused_whatever_its_columns(tmp_path: Path) -> None:
     table = pa.table({"seq": [1]}).replace_schema_metadata({"aiorocketmq.recording.version": "2"})
     parquet.write_table(table, tmp_path / "r.parquet")
-    with pytest.raises(NotARecording, match="version 2 and this program reads 1 to 1: upgrade"):
+    with pytest.raises(InvalidRecordingError, match="version 2 and this program reads 1 to 1: upgrade"):
         lacking_columns([str(tmp_path / "r.parquet")])
 
 
@@ -205,16 +205,16 @@ def test_remote_files_are_validated_by_the_schema_that_spark_reads(
     assert lacking_remote_columns(spark, [str(folder)]) == ("batch",)
     retyped(folder, "attempt", "string")
     words = "r1a-00000.parquet: column attempt has the type string, it must be int"
-    with pytest.raises(NotARecording, match=words):
+    with pytest.raises(InvalidRecordingError, match=words):
         lacking_remote_columns(spark, [str(folder)])
 
 
 @pytest.mark.spark
 def test_remote_folders_without_parquet_files_are_no_recording(tmp_path: Path, spark: SparkSession) -> None:
-    with pytest.raises(NotARecording, match="holds no Parquet file"):
+    with pytest.raises(InvalidRecordingError, match="holds no Parquet file"):
         lacking_remote_columns(spark, [str(tmp_path)])
     (tmp_path / "r.parquet").write_bytes(b"PAR1" + bytes(20) + b"PAR1")
-    with pytest.raises(NotARecording, match="cannot be read: ") as refused:
+    with pytest.raises(InvalidRecordingError, match="cannot be read: ") as refused:
         lacking_remote_columns(spark, [str(tmp_path)])
     assert not re.search(JAVA, str(refused.value))
 
@@ -244,6 +244,6 @@ def test_reasons_have_no_names_of_java(text: str, words: str) -> None:
 def test_remote_paths_that_cannot_be_read_are_named_without_names_of_java(
     path: str, spark: SparkSession
 ) -> None:
-    with pytest.raises(WrongUse, match=f"{path} cannot be read: ") as refused:
+    with pytest.raises(UsageError, match=f"{path} cannot be read: ") as refused:
         lacking_remote_columns(spark, [path])
     assert not re.search(JAVA, str(refused.value))

@@ -20,7 +20,7 @@ from __future__ import annotations
 from pyspark.sql import Column, DataFrame, Window, functions as F
 
 from aiorocketmq_audit.frames.frame import ACCOUNT, Frame, Recording
-from aiorocketmq_audit.frames.order import beside_earlier, without_order
+from aiorocketmq_audit.frames.order import with_earlier, without_order
 from aiorocketmq_audit.frames.packing import (
     ACK,
     CHANGE,
@@ -52,7 +52,7 @@ def deliveries(recording: Recording) -> DataFrame:
     """Return the rows of the frame."""
     folded = _folded(_numbered(packed(recording).repartition("lane")))
     rows = _with_lease(_with_successor(_with_settings(folded, recording)))
-    return beside_earlier(rows) if recording.has_order else without_order(rows)
+    return with_earlier(rows) if recording.has_order else without_order(rows)
 
 
 def _numbered(events: DataFrame) -> DataFrame:

@@ -7,7 +7,7 @@ from pyspark.sql import DataFrame, Window, functions as F
 from aiorocketmq_audit.rules.ordering import NEVER
 
 
-def beside_earlier(rows: DataFrame) -> DataFrame:
+def with_earlier(rows: DataFrame) -> DataFrame:
     """Add to each ordered delivery the earlier ones: `open`, the last to be settled, and `passed`, the highest offset.
 
     Both are running maxima over the deliveries of a (lane, queue) in the order of time. `open` is evaluated at the

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Sequence
 
-from aiorocketmq_audit.errors import AuditError, WrongUse
+from aiorocketmq_audit.errors import AuditError, UsageError
 
 EVENTS, SEED = 100_000, 1
 
@@ -23,9 +23,9 @@ def make(
     seed = SEED if seed is None else seed
     try:
         if folder is None:
-            raise WrongUse("--events, --seed, --shape and --plant belong to --generate DIR.")
+            raise UsageError("--events, --seed, --shape and --plant belong to --generate DIR.")
         if recording:
-            raise WrongUse(f"--generate judges nothing: leave out {recording[0]}, or --generate.")
+            raise UsageError(f"--generate judges nothing: leave out {recording[0]}, or --generate.")
         _write(folder, EVENTS if events is None else events, seed, shape, plants)
     except AuditError as error:
         print(f"aiorocketmq audit: {error}", file=sys.stderr)
@@ -40,9 +40,9 @@ def make(
 def _write(folder: str, events: int, seed: int, shape: Sequence[str], plants: Sequence[str]) -> None:
     try:
         from aiorocketmq_audit.generator import Shape, generate
-        from aiorocketmq_audit.generator.planting import LIST, chosen
+        from aiorocketmq_audit.generator.injection import LIST, chosen
     except ModuleNotFoundError as missing:
-        raise WrongUse(
+        raise UsageError(
             f"--generate needs {missing.name}: run pip install 'aiorocketmq[generator]'."
         ) from missing
     generated = generate(folder, events=events, seed=seed, shape=Shape.parse(shape), plants=chosen(plants))

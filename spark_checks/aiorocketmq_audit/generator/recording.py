@@ -8,13 +8,13 @@ from pathlib import Path
 
 import numpy as np
 
-from aiorocketmq_audit.errors import WrongUse
+from aiorocketmq_audit.errors import UsageError
 from aiorocketmq_audit.generator import observations
 from aiorocketmq_audit.generator.columns import Cells, Columns, Draft, Ints
+from aiorocketmq_audit.generator.faults import ExpectedFinding
 from aiorocketmq_audit.generator.files import ObserverFiles
+from aiorocketmq_audit.generator.injection import plant, require_scenarios
 from aiorocketmq_audit.generator.names import Names
-from aiorocketmq_audit.generator.planting import demand_scenes, plant
-from aiorocketmq_audit.generator.plants import Planted
 from aiorocketmq_audit.generator.shape import Shape
 from aiorocketmq_audit.generator.world import LEAD_US, SHIPMENTS, START_US, TOPICS, Block, World, next_block
 
@@ -31,7 +31,7 @@ class Generated:
     events: int
     files: int
     messages: int
-    planted: tuple[Planted, ...] = ()
+    planted: tuple[ExpectedFinding, ...] = ()
     """The findings that an audit must report, and no others."""
 
 
@@ -47,23 +47,23 @@ def generate(
 
     The same seed and shape generate the same recording. `plants` are faults to inject, and how many of each.
 
-    Raises WrongUse for a folder that is not empty, OSError for failed writes.
+    Raises UsageError for a folder that is not empty, OSError for failed writes.
     """
     if events < 1 or seed < 0:
-        raise WrongUse("--events must be at least 1, and --seed at least 0.")
+        raise UsageError("--events must be at least 1, and --seed at least 0.")
     chosen = shape or Shape()
     if plants:
-        demand_scenes(chosen)
+        require_scenarios(chosen)
     path = Path(folder)
     try:
         path.mkdir(parents=True, exist_ok=True)
         is_empty = next(path.iterdir(), None) is None
     except OSError as error:
-        raise WrongUse(
+        raise UsageError(
             f"{path} is no folder that can be written to ({error.strerror}): give another one."
         ) from error
     if not is_empty:
-        raise WrongUse(f"{path} is not empty: give a new folder, so that two recordings do not become one.")
+        raise UsageError(f"{path} is not empty: give a new folder, so that two recordings do not become one.")
     making = _Generating(path, events, seed, chosen)
     generated = making.run()
     if not plants:
@@ -103,7 +103,7 @@ class _Generating:
 
     @property
     def span_us(self) -> tuple[int, int]:
-        """The interval in which scenes may begin, without a restart, which would exempt their findings."""
+        """The interval in which scenarios may begin, without a restart, which would exempt their findings."""
         return self._world.calm_us, max(self._world.now_us, self._world.calm_us + 60 * _SECOND)
 
     def _skew(self, who: str, names: Names) -> Ints:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, fields
 
-from aiorocketmq_audit.errors import WrongUse
+from aiorocketmq_audit.errors import UsageError
 
 _LEAST_ONE = ("consumers", "producers", "queues", "brokers", "message_groups", "rows_per_file")
 _NOT_NEGATIVE = ("groups", "ordered_groups", "crashes", "restarts", "skew_ms")
@@ -85,13 +85,13 @@ class Shape:
 
     @classmethod
     def parse(cls, settings: Sequence[str]) -> Shape:
-        """Return the shape of `NAME=VALUE` texts, lists joined by `+`; WrongUse for unknown names and wrong values."""
+        """Return the shape of `NAME=VALUE` texts, lists joined by `+`; UsageError for unknown names, wrong values."""
         values: dict[str, object] = {}
         names = [field.name for field in fields(cls)]
         for setting in settings:
             name, equals, text = setting.partition("=")
             if not equals or name not in names:
-                raise WrongUse(
+                raise UsageError(
                     f"--shape {setting} is not understood: use NAME=VALUE with one of {', '.join(names)}."
                 )
             values[name] = _value(name, text, getattr(cls(), name))
@@ -106,9 +106,9 @@ def _value(name: str, text: str, default: object) -> object:
         return tuple(int(part) for part in parts) if name == "steps_ms" else parts
     except ValueError:
         example = "+".join(map(str, default)) if isinstance(default, tuple) else default
-        raise WrongUse(f"--shape {name}={text} is no number: for example {name}={example}.") from None
+        raise UsageError(f"--shape {name}={text} is no number: for example {name}={example}.") from None
 
 
 def _demand(is_right: bool, name: str, what: str) -> None:
     if not is_right:
-        raise WrongUse(f"the shape's {name} must be {what}.")
+        raise UsageError(f"the shape's {name} must be {what}.")

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import NoReturn
 
-from aiorocketmq_audit.errors import NotARecording, WrongUse
+from aiorocketmq_audit.errors import InvalidRecordingError, UsageError
 from aiorocketmq_audit.recording.validation import lacking_columns
 
 MAGIC = b"PAR1"
@@ -39,7 +39,7 @@ class RecordingFiles:
 def find(paths: tuple[str, ...]) -> RecordingFiles:
     """Search `paths` for Parquet files, and validate the columns of local ones by their footers.
 
-    Raises WrongUse for an unknown path, and NotARecording for files that cannot be read or are not a recording.
+    Raises UsageError for an unknown path, and InvalidRecordingError for unreadable files and those of another kind.
     """
     readable: list[str] = []
     unfinished: list[str] = []
@@ -55,7 +55,7 @@ def find(paths: tuple[str, ...]) -> RecordingFiles:
                 readable.append(str(file))
                 size += max(1, file.stat().st_size - EMPTY)
     if not readable and not unfinished:
-        raise NotARecording(
+        raise InvalidRecordingError(
             f"{_names(paths)} holds no Parquet file: give the folder that Recorder(...) or --record wrote."
         )
     lacking = lacking_columns(path for path in readable if "://" not in path)
@@ -67,7 +67,7 @@ def _below(path: Path) -> list[Path]:
     if os.path.isfile(path):
         return [path]
     if not os.path.isdir(path):
-        raise WrongUse(f"{path} does not exist, or is hidden: give the folder or file of a recording.")
+        raise UsageError(f"{path} does not exist, or is hidden: give the folder or file of a recording.")
     files: list[Path] = []
     folders = set[str]()
     # By default, unreadable folders would be skipped silently.
@@ -92,7 +92,7 @@ def _is_hidden(name: str) -> bool:
 
 
 def _refuse(error: OSError) -> NoReturn:
-    raise NotARecording(
+    raise InvalidRecordingError(
         f"{error.filename} cannot be read ({error.strerror}): fix that, or remove it."
     ) from error
 
@@ -109,7 +109,7 @@ def _is_finished(file: Path) -> bool:
         _refuse(OSError(error.errno, error.strerror, str(file)))
     # An empty file is left by a crash between creation and the first write.
     if head and head != MAGIC:
-        raise NotARecording(f"{file} is not a Parquet file: give the folder of a recording.")
+        raise InvalidRecordingError(f"{file} is not a Parquet file: give the folder of a recording.")
     return size > 2 * len(MAGIC) and tail == MAGIC
 
 

@@ -119,7 +119,7 @@ def examine(
     """Evaluate the gates of a recording, and validate its values.
 
     `unfinished` are files that were never completed, `lacking` columns that are missing in some file, `skew_us` is the
-    tolerated difference of clocks. Raises NotARecording for another version, and for values out of their ranges.
+    tolerated difference of clocks. Raises InvalidRecordingError for another version and for values out of range.
     """
     rows = counts(events)
     recorders = by_recorder(rows)

@@ -19,7 +19,7 @@ from py4j.protocol import Py4JJavaError
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession, functions as F
 
-from aiorocketmq_audit.errors import WrongUse
+from aiorocketmq_audit.errors import UsageError
 from aiorocketmq_audit.failures import reason
 
 NAMES = ("report.html", "summary.json", "plots", "violations")
@@ -50,8 +50,8 @@ class OutFolder:
 def out_folder(path: Path) -> Iterator[OutFolder]:
     """Create the folder `path` if necessary, and replace the former results in it by those of the block.
 
-    If the block raises, the former results are kept. Raises WrongUse if the folder is not writable, or if one of NAMES
-    is a link or was not written by an audit.
+    If the block raises, the former results are kept. Raises UsageError if the folder is not writable, or if one of
+    NAMES is a link or was not written by an audit.
     """
     fresh = path / f"_audit-{os.getpid()}-{secrets.token_hex(4)}"
     try:
@@ -59,7 +59,7 @@ def out_folder(path: Path) -> Iterator[OutFolder]:
         _refuse_foreign(path, NAMES)
         fresh.mkdir()
     except OSError as error:
-        raise WrongUse(
+        raise UsageError(
             f"--out {path} cannot be written to ({error.strerror}): give another folder."
         ) from error
     try:
@@ -72,16 +72,18 @@ def out_folder(path: Path) -> Iterator[OutFolder]:
 def claim_remote(spark: SparkSession, url: str) -> None:
     """Mark a remote folder, so that results below it may be overwritten, now and later.
 
-    Raises WrongUse if it exists without a mark, or if it is not writable.
+    Raises UsageError if it exists without a mark, or if it is not writable.
     """
     marker = f"{url.rstrip('/')}/{MARKER}"
     try:
         if _exists(spark, url) and not _exists(spark, marker):
-            raise WrongUse(f"--out {url} exists, and was not created by an audit: give another folder.")
+            raise UsageError(f"--out {url} exists, and was not created by an audit: give another folder.")
         text = F.lit(json.dumps({"files": []}))
         spark.range(1).select(text).coalesce(1).write.mode("overwrite").text(marker)
     except (PySparkException, Py4JJavaError) as error:
-        raise WrongUse(f"--out {url} cannot be written to ({reason(error)}): give another folder.") from error
+        raise UsageError(
+            f"--out {url} cannot be written to ({reason(error)}): give another folder."
+        ) from error
 
 
 def _exists(spark: SparkSession, url: str) -> bool:
@@ -99,9 +101,9 @@ def _refuse_foreign(folder: Path, names: Iterable[str]) -> None:
     for name in (MARKER, *names):
         for file in _below(folder / name):
             if file.is_symlink():
-                raise WrongUse(f"{file} is a link, which --out does not follow: remove it.")
+                raise UsageError(f"{file} is a link, which --out does not follow: remove it.")
             if name != MARKER and _entry(folder, file) not in written:
-                raise WrongUse(
+                raise UsageError(
                     f"{file} was not written by an audit: remove it, or give --out another folder."
                 )
 

@@ -18,7 +18,7 @@ _PATTERN = re.compile(r"[\\*?\[\]{}]")
 def read(spark: SparkSession, files: RecordingFiles) -> tuple[DataFrame, tuple[str, ...]]:
     """Return all events with the columns of the schema, and the essential columns missing in some file.
 
-    There are no rows if every file is unfinished. Raises WrongUse and NotARecording for remote paths as
+    There are no rows if every file is unfinished. Raises UsageError and InvalidRecordingError for remote paths as
     `validation.lacking_remote_columns` does.
     """
     if not files.readable:

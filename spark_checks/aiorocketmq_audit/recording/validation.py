@@ -15,7 +15,7 @@ from py4j.protocol import Py4JJavaError
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession, functions as F
 
-from aiorocketmq_audit.errors import NotARecording, WrongUse
+from aiorocketmq_audit.errors import InvalidRecordingError, UsageError
 from aiorocketmq_audit.failures import reason
 from aiorocketmq_audit.recording.schema import COLUMNS, ESSENTIAL, RANGES, REQUIRED, VERSION
 
@@ -32,19 +32,19 @@ _ARROW |= dict.fromkeys(("large_string", "string_view"), "string")
 def lacking_columns(files: Iterable[str]) -> tuple[str, ...]:
     """Return the essential columns that are missing in some of these local files.
 
-    Raises NotARecording for a file with a damaged footer, another version, a column of another type, or without a
-    required column.
+    Raises InvalidRecordingError for a file with a damaged footer, another version, a column of another type, or
+    without a required column.
     """
     try:
         from pyarrow import ArrowException, parquet
     except ModuleNotFoundError as error:
-        raise WrongUse("auditing needs pyarrow: run pip install 'aiorocketmq[spark]'.") from error
+        raise UsageError("auditing needs pyarrow: run pip install 'aiorocketmq[spark]'.") from error
     lacking: set[str] = set()
     for file in files:
         try:
             schema = parquet.read_schema(file)
         except (ArrowException, OSError) as error:
-            raise NotARecording(
+            raise InvalidRecordingError(
                 f"{file} cannot be read: its footer is damaged; remove it, and the verdict will be unknown."
             ) from error
         version = (schema.metadata or {}).get(_VERSION_KEY, b"1").decode("utf-8", "replace")
@@ -56,8 +56,8 @@ def lacking_columns(files: Iterable[str]) -> tuple[str, ...]:
 def lacking_remote_columns(spark: SparkSession, paths: Sequence[str]) -> tuple[str, ...]:
     """Return the essential columns that are missing in all files of remote paths.
 
-    The common schema of the files is validated, or each file if there is none. Raises WrongUse for paths that do not
-    exist or cannot be reached, and NotARecording as `lacking_columns` does.
+    The common schema of the files is validated, or each file if there is none. Raises UsageError for paths that do not
+    exist or cannot be reached, and InvalidRecordingError as `lacking_columns` does.
     """
     names = ", ".join(paths)
     try:
@@ -65,11 +65,13 @@ def lacking_remote_columns(spark: SparkSession, paths: Sequence[str]) -> tuple[s
         return tuple(sorted(_lacking(names, _spark_types(schema.fields))))
     except (PySparkException, Py4JJavaError) as error:
         if "UNABLE_TO_INFER_SCHEMA" in str(error):
-            raise NotARecording(f"{names} holds no Parquet file: give the folder of a recording.") from error
+            raise InvalidRecordingError(
+                f"{names} holds no Parquet file: give the folder of a recording."
+            ) from error
         if "FOOTER" in str(error):
-            raise NotARecording(f"{names} cannot be read: {reason(error)}") from error
+            raise InvalidRecordingError(f"{names} cannot be read: {reason(error)}") from error
         if "CANNOT_MERGE_SCHEMAS" not in str(error):
-            raise WrongUse(f"{names} cannot be read: {reason(error)}") from error
+            raise UsageError(f"{names} cannot be read: {reason(error)}") from error
     lacking: set[str] = set()
     for file in spark.read.schema("seq bigint").parquet(*paths).inputFiles():
         lacking |= _lacking(file, _spark_types(spark.read.parquet(file).schema.fields))
@@ -98,20 +100,22 @@ def _type_name(kind: Any) -> str:
 def _lacking(file: str, types: Mapping[str, str]) -> frozenset[str]:
     for name in REQUIRED:
         if name not in types:
-            raise NotARecording(f"{file} has no column {name}: it is not part of a recording {_PAGE}.")
+            raise InvalidRecordingError(
+                f"{file} has no column {name}: it is not part of a recording {_PAGE}."
+            )
     for name, declared in COLUMNS.items():
         declared_type, type_name = declared.simpleString(), types.get(name)
         if type_name not in (None, declared_type, *_WIDENED.get(declared_type, ())):
-            raise NotARecording(
+            raise InvalidRecordingError(
                 f"{file}: column {name} has the type {type_name}, it must be {declared_type} {_PAGE}."
             )
     return ESSENTIAL.difference(types)
 
 
 def check_version(version: int) -> None:
-    """Raise NotARecording for an unsupported version; -1 stands for one that is not a number."""
+    """Raise InvalidRecordingError for an unsupported version; -1 stands for one that is not a number."""
     if not 1 <= version <= VERSION:
-        raise NotARecording(
+        raise InvalidRecordingError(
             f"this recording has version {version if version >= 0 else '(no number)'} and this program reads 1 to "
             f"{VERSION}: upgrade with pip install -U 'aiorocketmq[spark]'."
         )
@@ -169,7 +173,7 @@ WRONG = f"case {' '.join(f'when {rule.broken} then {place}' for place, rule in e
 
 
 def refuse_value(events: DataFrame, place: int) -> NoReturn:
-    """Raise NotARecording for a row that violates the rule at `place`, and name its file."""
+    """Raise InvalidRecordingError for a row that violates the rule at `place`, and name its file."""
     rule = _RULES[place]
     shown = {
         "file": F.input_file_name(),
@@ -180,6 +184,6 @@ def refuse_value(events: DataFrame, place: int) -> NoReturn:
     file = unquote(row.file).removeprefix("file://") if row is not None and row.file else "this recording"
     value = "no value" if row is None or row.value is None else repr(row.value[:40])
     number = "" if row is None else f" of row {row.seq}"
-    raise NotARecording(
+    raise InvalidRecordingError(
         f"{file}: column {rule.column}{number} holds {value}, allowed is {rule.allowed} {_PAGE}."
     )

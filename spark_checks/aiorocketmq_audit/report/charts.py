@@ -6,7 +6,7 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from aiorocketmq_audit.report.scene import WIDTH, Drawing, Shape, box, dot, legend, line, text
+from aiorocketmq_audit.report.drawing import WIDTH, Drawing, Shape, box, dot, legend, line, text
 from aiorocketmq_audit.text import duration
 
 if TYPE_CHECKING:

@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING, Any
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
-from aiorocketmq_audit.report import words
+from aiorocketmq_audit.report import sentences
 from aiorocketmq_audit.report.charts import bars, message_order, retry_ladder
-from aiorocketmq_audit.report.lanes import Event, lanes
-from aiorocketmq_audit.report.scene import Drawing
+from aiorocketmq_audit.report.drawing import Drawing
+from aiorocketmq_audit.report.timeline import Event, timeline
 from aiorocketmq_audit.text import duration, instant, plain
 
 if TYPE_CHECKING:
@@ -73,7 +73,7 @@ def files(audit: Audit, document: Mapping[str, Any]) -> dict[str, str]:
         places = ((*account, finding[name]) for name in ("message_id", "other_message_id"))
         return next((histories[place].name for place in places if place in histories), None)
 
-    context = {"audit": document, "words": words, "history": history, "most": MOST_ROWS}
+    context = {"audit": document, "sentences": sentences, "history": history, "most": MOST_ROWS}
     page = templates().get_template("page.html").render(context | figures)
     draw: Any = templates().get_template("drawing.svg").module
     drawn = {f"plots/{one.name}.svg": one.drawing for several in figures.values() for one in several}
@@ -118,7 +118,7 @@ def _histories(subjects: SubjectEvents) -> Iterable[tuple[tuple[Any, ...], Figur
     for number, (subject, events) in enumerate(subjects, start=1):
         rows = [row for row in events if row["message_id"] == subject.message_id]
         if subject.message_id and rows:
-            drawing = lanes(rows) if any(row["kind"] == "deliver" for row in rows) else None
+            drawing = timeline(rows) if any(row["kind"] == "deliver" for row in rows) else None
             findings = dict.fromkeys(row["finding"] for row in rows if row["finding"])
             place = tuple(getattr(subject, name) for name in SUBJECT)
             where = ", ".join((_where(subject), *findings))

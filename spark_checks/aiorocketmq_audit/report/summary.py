@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from aiorocketmq_audit.frames.deliveries import LATENESS_S
 from aiorocketmq_audit.frames.overview import LATENCY_S
-from aiorocketmq_audit.report.words import sentence
+from aiorocketmq_audit.report.sentences import sentence
 
 if TYPE_CHECKING:
     from aiorocketmq_audit.audit import Audit

@@ -10,7 +10,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from aiorocketmq_audit.report import words
+from aiorocketmq_audit.report import sentences
 from aiorocketmq_audit.text import duration, plain
 
 STYLES = {"valid": "bold green", "invalid": "bold red", "unknown": "bold yellow"}
@@ -38,19 +38,19 @@ def show(document: Mapping[str, Any], folder: Path | None, console: Console | No
         table.add_row(plain(check["name"]), verdict, *(f"{count:,}" for count in counts))
     console.print(table)
     for check in document["checks"]:
-        own = words.reasons(check, document)
+        own = sentences.reasons(check, document)
         if own and check["verdict"] != "valid" and check["name"] not in document["silent"]:
             say(f"  {check['name']}: {' '.join(own)}")
         for sample in check["samples"][:MOST_FINDINGS]:
             say(f"  {check['name']}: {sample['text']}")
-    for line in words.recording(document):
+    for line in sentences.recording(document):
         say(line)
-    say(words.ran(document["spark"]))
+    say(sentences.ran(document["spark"]))
     stages = document["spark"]["stages"] if document["spark"] else ()
     for stage in sorted(stages, key=lambda stage: -stage["seconds"])[:MOST_STAGES]:
         say(f"  {stage['name']}: {duration(stage['seconds'])}, {stage['tasks']:,} task(s)")
     about = document["recording"]
     events = f"{about['events']:,} events by {len(about['recorders'])} recorder(s)"
-    say(f": {words.headline(document)}; {events}", document["verdict"])
+    say(f": {sentences.headline(document)}; {events}", document["verdict"])
     if folder is not None:
         say(f"report: {folder / 'report.html'}")

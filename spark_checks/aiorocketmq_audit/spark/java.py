@@ -12,7 +12,7 @@ from importlib import metadata
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from aiorocketmq_audit.errors import NoJava
+from aiorocketmq_audit.errors import JavaNotFoundError
 
 OLDEST = 17
 """Spark 4 runs on Java 17 and newer."""
@@ -28,7 +28,7 @@ exec %s "${{options[@]}}"
 
 @contextmanager
 def launching(**variables: str) -> Iterator[None]:
-    """Set `JAVA_HOME` and `variables` while Spark's launcher reads them; raises NoJava without a suitable Java."""
+    """Set `JAVA_HOME` and `variables` while Spark's launcher reads them; JavaNotFoundError without a suitable Java."""
     home, release = _find()
     with TemporaryDirectory(prefix="aiorocketmq-java-") as folder:
         if "MODULES=" in release and _VECTOR not in release:
@@ -68,4 +68,6 @@ def _find() -> tuple[Path, str]:
             return home, release
         too_old += f" ({home} is Java {version[1]})"
     spark = metadata.version("pyspark")
-    raise NoJava(f"Spark {spark} needs Java {OLDEST} or newer{too_old}: run pip install 'aiorocketmq[jre]'.")
+    raise JavaNotFoundError(
+        f"Spark {spark} needs Java {OLDEST} or newer{too_old}: run pip install 'aiorocketmq[jre]'."
+    )

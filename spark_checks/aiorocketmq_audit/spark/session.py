@@ -13,7 +13,7 @@ from pyspark.errors import PySparkException
 from pyspark.java_gateway import launch_gateway
 from pyspark.sql import SparkSession
 
-from aiorocketmq_audit.errors import NoSpark, WrongUse
+from aiorocketmq_audit.errors import SparkUnavailableError, UsageError
 from aiorocketmq_audit.failures import reason
 from aiorocketmq_audit.spark.java import launching
 
@@ -64,7 +64,8 @@ def session(master: str | None = None, *, size: int = 0, memory: str | None = No
     `master`: any that Spark supports, or the `sc://` address of a Spark Connect server; by default `local[*]`. Only
     local sessions are tuned; for others only the number of shuffle partitions is set, unless it is configured. `memory`
     is the heap of a driver that is started here, such as "4g".
-    Raises NoJava without a Java, NoSpark if Spark does not start, WrongUse if packages for Spark Connect are missing.
+    Raises JavaNotFoundError without Java, SparkUnavailableError if Spark does not start, and UsageError if packages
+    for Spark Connect are missing.
     """
     running = SparkSession.getActiveSession()
     if running is not None:
@@ -88,11 +89,13 @@ def _attached(master: str | None) -> Iterator[SparkSession]:
     try:
         spark = builder.getOrCreate()
     except ImportError as error:
-        raise WrongUse(
+        raise UsageError(
             f"Spark Connect needs more packages ({reason(error)}): run pip install 'aiorocketmq[connect]'."
         ) from error
     except (PySparkException, Py4JError) as error:
-        raise NoSpark(f"Spark did not start ({reason(error)}): look at --master and SPARK_REMOTE.") from error
+        raise SparkUnavailableError(
+            f"Spark did not start ({reason(error)}): check --master and SPARK_REMOTE."
+        ) from error
     try:
         yield spark
     finally:
@@ -116,7 +119,7 @@ def _launched(conf: dict[str, str]) -> Iterator[SparkSession]:
             lines = output.read().decode(errors="replace").strip().splitlines() or [str(error)]
             # The last line of Java; the launcher's script may add a message, or be the only one to print.
             why = next((line for line in reversed(lines) if "spark-class: " not in line), lines[0])
-            raise NoSpark(
+            raise SparkUnavailableError(
                 f"Spark did not start ({reason(Exception(why))}): set JAVA_HOME to another Java, "
                 "or run pip install 'aiorocketmq[jre]'."
             ) from error
@@ -124,7 +127,7 @@ def _launched(conf: dict[str, str]) -> Iterator[SparkSession]:
         try:
             SparkContext(conf=chosen, gateway=gateway)
         except (PySparkException, Py4JError) as error:
-            raise NoSpark(f"Spark did not start ({reason(error)}): look at --master.") from error
+            raise SparkUnavailableError(f"Spark did not start ({reason(error)}): check --master.") from error
         spark = SparkSession.builder.getOrCreate()
         try:
             yield spark

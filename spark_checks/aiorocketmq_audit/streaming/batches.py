@@ -22,8 +22,8 @@ from pyspark.sql import Column, DataFrame, Row, SparkSession, Window, functions 
 
 from aiorocketmq_audit import evidence
 from aiorocketmq_audit.audit import recording_of
-from aiorocketmq_audit.engine import worked_out
-from aiorocketmq_audit.errors import WrongUse
+from aiorocketmq_audit.engine import materialized
+from aiorocketmq_audit.errors import UsageError
 from aiorocketmq_audit.frames.settings import settings
 from aiorocketmq_audit.judgement import EXEMPTED, judge
 from aiorocketmq_audit.recording import files, gates, reading
@@ -135,7 +135,7 @@ class Batches:
     def _rows(self, recording_files: files.RecordingFiles) -> tuple[DataFrame, tuple[str, ...]]:
         events, lacking = reading.read(self.spark, recording_files)
         # Many small queries follow: reading the files for each would take longer than the query itself.
-        return worked_out(events.coalesce(1)) if 0 < recording_files.size <= TINY else events, lacking
+        return materialized(events.coalesce(1)) if 0 < recording_files.size <= TINY else events, lacking
 
     def _arrived(
         self, state: State, carried: DataFrame, recording_files: files.RecordingFiles
@@ -172,11 +172,11 @@ class Batches:
         findings = judge(recording, gate, self.checks, Running(self.spark).stage).findings
         if findings is None:
             return state, events.where("false")
-        event = known_by()
+        event = identifying_event()
         key = F.xxhash64("check", "invariant", "gid", event["recorder"], event["seq"])
         ready = findings.where(self._is_ready(state, at_end=at_end)).withColumn("key", key)
         reported = events.where("kind = 'reported'").select(F.col("offset").alias("key"))
-        new = worked_out(ready.join(reported, "key", "left_anti"))
+        new = materialized(ready.join(reported, "key", "left_anti"))
         standing, sums = Counter[str](), Counter(state.findings)
         for check, invariant, verdict, exemption, n in (
             new.groupBy("check", "invariant", "verdict", "exemption").count().collect()
@@ -217,7 +217,7 @@ class Batches:
         return state
 
 
-def known_by() -> Column:
+def identifying_event() -> Column:
     """Return the event that identifies a finding in later batches: the later one, since the earlier one may be dropped,
     or the earlier one if the later one may differ then."""
     by_earlier = F.expr(f"{MOVING} and invariant <> 'INV-ASSIGN'")
@@ -246,14 +246,14 @@ def _runs(new: DataFrame, counts: Sequence[Row], state: State) -> list[tuple[str
 
 
 def read_state(out: Path, batch: int | None = None) -> State:
-    """Return the state after `batch`, by default the last completed one; raise WrongUse if it is missing."""
+    """Return the state after `batch`, by default the last completed one; raise UsageError if it is missing."""
     states = out / "following" / "states"
     if batch is None:
         batch = max((int(each.stem) for each in states.glob("*.json")), default=-1)
     try:
         return State() if batch < 0 else State(**json.loads((states / f"{batch}.json").read_text("utf-8")))
     except FileNotFoundError as error:
-        raise WrongUse(
+        raise UsageError(
             f"{out} has no state of batch {batch}: give --out a new folder, and begin again."
         ) from error
 

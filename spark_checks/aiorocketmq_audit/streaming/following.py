@@ -19,7 +19,7 @@ from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.utils import is_remote
 
-from aiorocketmq_audit.errors import WrongUse
+from aiorocketmq_audit.errors import UsageError
 from aiorocketmq_audit.failures import explained, unreadable
 from aiorocketmq_audit.judgement import BROKEN, POSSIBLE
 from aiorocketmq_audit.recording.reading import literal
@@ -61,21 +61,22 @@ def follow(
 
     Without `stop`, SIGINT and SIGTERM end it after the current batch. Resumes where an earlier call with the same `out`
     ended, also after a crash. `report` is called with each batch's new findings by check, without exempted ones.
-    Returns the content of `out`/following.json. Raises WrongUse for unsuitable folders and for Spark Connect,
-    NotARecording for invalid files, NoJava without Java, and NoSpark if Spark does not start.
+    Returns the content of `out`/following.json. Raises UsageError for unsuitable folders and for Spark Connect,
+    InvalidRecordingError for invalid files, JavaNotFoundError without Java, and SparkUnavailableError if Spark does
+    not start.
     """
     options, out = options or Options(), out.resolve()
     if unknown := [name for name in checks if name not in CHECKS]:
-        raise WrongUse(f"there is no check {unknown[0]!r}: choose from {', '.join(CHECKS)}.")
+        raise UsageError(f"there is no check {unknown[0]!r}: choose from {', '.join(CHECKS)}.")
     if is_remote() or (master or "").startswith("sc://"):
-        raise WrongUse("--follow needs a classic Spark session, not Spark Connect: give another --master.")
+        raise UsageError("--follow needs a classic Spark session, not Spark Connect: give another --master.")
     folders, before = [_folder(path, out) for path in paths], read_state(out)
     if before.batch >= 0 and before.folders != folders:
-        raise WrongUse(
+        raise UsageError(
             f"{out} follows {', '.join(before.folders)}: give --out another folder, or follow the same."
         )
     if out.is_dir() and any(out.iterdir()) and not (out / "following").is_dir():
-        raise WrongUse(
+        raise UsageError(
             f"--out {out} is not empty, and not the folder of a followed recording: give another one."
         )
     chosen = session(master, size=SMALL + 1) if spark is None else nullcontext(spark)
@@ -116,9 +117,9 @@ def _folder(path: str, out: Path) -> str:
         return path
     folder = Path(path.removeprefix("file://")).resolve()
     if not folder.is_dir():
-        raise WrongUse(f"{folder} is not a folder: give the folder that recorders write to.")
+        raise UsageError(f"{folder} is not a folder: give the folder that recorders write to.")
     if out.is_relative_to(folder):
-        raise WrongUse(f"--out {out} lies inside of the recording: give a folder outside of {folder}.")
+        raise UsageError(f"--out {out} lies inside of the recording: give a folder outside of {folder}.")
     return str(folder)
 
 

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from pyspark.sql import DataFrame, functions as F
 
-from aiorocketmq_audit.engine import worked_out
+from aiorocketmq_audit.engine import materialized
 from aiorocketmq_audit.frames.frame import ACCOUNT, SCOPE
 from aiorocketmq_audit.recording.schema import BY_QUEUE, READ
 
@@ -65,7 +65,7 @@ def kept(events: DataFrame, settings: DataFrame, kept_us: int, any_us: int) -> t
     )
     marks = _places(old, any_us).union(_alone(old)).selectExpr("key", "true as stays", "false as lost")
     by_key = aged.union(marks).groupBy("key")
-    keys = worked_out(by_key.agg(F.max("stays").alias("stays"), F.max("lost").alias("lost")))
+    keys = materialized(by_key.agg(F.max("stays").alias("stays"), F.max("lost").alias("lost")))
     number, forgotten = keys.agg(F.expr("count_if(stays)"), F.expr("count_if(lost and not stays)")).collect()[
         0
     ]

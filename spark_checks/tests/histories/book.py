@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from aiorocketmq_audit.generator.planting import numbered
+from aiorocketmq_audit.generator.injection import numbered
 
 from spark_checks.tests.histories.history import SECOND, START, History
 

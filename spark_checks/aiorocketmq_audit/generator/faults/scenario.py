@@ -1,9 +1,9 @@
-"""Player of scenes: separate messages for which one invariant is violated, or appears to be.
+"""Player of scenarios: separate messages for which one invariant is violated, or appears to be.
 
-A scene is a text of steps, separated by `;`. A step is `TIME VERB [MESSAGES] [NAME=VALUE]... [!]`, such as
+A scenario is a text of steps, separated by `;`. A step is `TIME VERB [MESSAGES] [NAME=VALUE]... [!]`, such as
 `1+H deliver m0/2 client=b ack=.5 !`.
 
-TIME      Seconds from the scene's begin, or several, separated by commas: sums of numbers and of H (the lease), S and
+TIME      Seconds from the begin, or several, separated by commas: sums of numbers and of H (the lease), S and
           S2 (the waits after a first and a second attempt), N (the most attempts), t (the time of the step before) and
           back (when the message that was retried last is available again).
 VERB      A kind of event, or `unsent` (writes nothing), `nack` and `extend` (changes of a lease), `pull` (delivery to a
@@ -11,9 +11,9 @@ VERB      A kind of event, or `unsent` (writes nothing), `nack` and `extend` (ch
           handler, which ends if there is an until=TIME).
 MESSAGES  Separated by commas: m3 is at offset 3, o3 as well with a message group; a suffix of letters distinguishes
           messages at one offset; m3/2 is its second attempt. Messages delivered by one step are in one answer.
-NAME      A column; client, one of the scene's own; of a delivery ack and nack, the seconds after which it is settled,
+NAME      A column; client, one of the scenario's; of a delivery ack and nack, the seconds after which it is settled,
           and asked, for how long its poll was open; for, the seconds from a call to its answer; wait, of a change.
-VALUE     `none`; a TIME in columns of microseconds; KEY:TEXT in maps; `*` in texts is the scene's topic.
+VALUE     `none`; a TIME in columns of microseconds; KEY:TEXT in maps; `*` in texts is the scenario's topic.
 !         An expected finding: of the delivery if the step is one (or its handler), else of the message; `!!` two.
 
 A step with a range such as {0-3} is played for each of its numbers, which replaces it and each {}.
@@ -66,7 +66,7 @@ _TERM = re.compile(r"([+-]?)(\d*\.?\d*)([a-zA-Z]\w*)?")
 _RANGE = re.compile(r"\{(\d+)-(\d+)\}")
 
 
-class Scene:
+class Scenario:
     """Rows as observed by the broker, or by clients if `observer` is `client`."""
 
     def __init__(self, name: str, number: int, start_us: int, shape: Shape, observer: str) -> None:

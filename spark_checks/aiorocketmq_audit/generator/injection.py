@@ -1,4 +1,4 @@
-"""Injects faults: scenes are played within a recording's time, and written as additional recorders."""
+"""Injects faults: scenarios are played within a recording's time, and written as additional recorders."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ import pyarrow as pa
 from aiorocketmq.recording_format import VERSION, arrow_schema
 from pyarrow import parquet
 
-from aiorocketmq_audit.errors import WrongUse
-from aiorocketmq_audit.generator.plants import KINDS, Planted, rows_of
-from aiorocketmq_audit.generator.plants.scene import Row
+from aiorocketmq_audit.errors import UsageError
+from aiorocketmq_audit.generator.faults import KINDS, ExpectedFinding, rows_of
+from aiorocketmq_audit.generator.faults.scenario import Row
 from aiorocketmq_audit.generator.shape import Shape
 
 LIST = "_planted.json"
@@ -30,7 +30,7 @@ def chosen(texts: Sequence[str]) -> dict[str, int]:
 
     A kind may be the first part of names, or `all`: these exclude kinds that would exempt others (`Kind.alone`).
 
-    Raises WrongUse for an unknown kind, or an invalid count.
+    Raises UsageError for an unknown kind, or an invalid count.
     """
     counts: dict[str, int] = {}
     for text in texts:
@@ -41,28 +41,28 @@ def chosen(texts: Sequence[str]) -> dict[str, int]:
         if not matches:
             families = ", ".join(dict.fromkeys(kind_name.partition(".")[0] for kind_name in KINDS))
             near = ", ".join(get_close_matches(name, KINDS)) or f"one of {families}"
-            raise WrongUse(f"there is no kind of fault {name!r}: use all, or {near}.")
+            raise UsageError(f"there is no kind of fault {name!r}: use all, or {near}.")
         if colon and not (number.isdecimal() and int(number) > 0):
-            raise WrongUse(f"--plant {text} has no count: use KIND:COUNT, for example {matches[0]}:3.")
+            raise UsageError(f"--plant {text} has no count: use KIND:COUNT, for example {matches[0]}:3.")
         for match in matches:
             counts[match] = counts.get(match, 0) + (int(number) if colon else 1)
     return counts
 
 
-def demand_scenes(shape: Shape) -> None:
-    """Raise WrongUse for a shape without the groups or observers that scenes require."""
+def require_scenarios(shape: Shape) -> None:
+    """Raise UsageError for a shape without the groups or observers that scenarios require."""
     if shape.groups < 2 or not shape.ordered_groups or set(shape.observers) != {"broker", "client"}:
-        raise WrongUse(
+        raise UsageError(
             "--plant needs a shape with groups=2 or more, ordered_groups=1 or more, and both observers."
         )
 
 
 def plant(
     folder: Path, kinds: Mapping[str, int], shape: Shape, run: str, span_us: tuple[int, int], seed: int
-) -> tuple[tuple[Planted, ...], int]:
-    """Write scenes of `kinds` that begin within `span_us`; return and list the expected findings, and count rows."""
+) -> tuple[tuple[ExpectedFinding, ...], int]:
+    """Write scenarios of `kinds` that begin within `span_us`; return and list the expected findings, and count rows."""
     chance = np.random.default_rng([seed, 1])
-    planted: list[Planted] = []
+    planted: list[ExpectedFinding] = []
     rows: dict[str, list[Row]] = {"broker": [], "client": []}
     for number, name in enumerate(name for name, count in kinds.items() for _ in range(count)):
         start_us = int(chance.integers(*span_us))
@@ -98,7 +98,7 @@ def numbered(events: Sequence[Row], constant: Row, span_us: tuple[int, int]) -> 
 
 
 def _write(folder: Path, run: str, observer: str, events: list[Row], span_us: tuple[int, int]) -> int:
-    """Write one recorder of the observer, which recorded all scenes."""
+    """Write one recorder of the observer, which recorded all scenarios."""
     name = f"planted-{observer}-{run}"
     constant: Row = {"run_id": run, "case_id": "", "recorder": name, "boot": "planted", "observer": observer}
     rows = numbered(events, constant, span_us)

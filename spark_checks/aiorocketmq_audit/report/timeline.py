@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from itertools import pairwise
 from typing import Any
 
-from aiorocketmq_audit.report.scene import WIDTH, Drawing, Shape, box, dot, legend, line, text
+from aiorocketmq_audit.report.drawing import WIDTH, Drawing, Shape, box, dot, legend, line, text
 from aiorocketmq_audit.text import duration
 
 Event = Mapping[str, Any]
@@ -27,7 +27,7 @@ SIGNS = {
 }
 
 
-def lanes(events: Sequence[Event]) -> Drawing:
+def timeline(events: Sequence[Event]) -> Drawing:
     """Draw the events of one message, oldest first; `finding` of an event contains the rules that it violates.
 
     There is a row for each client, a bar for each lease, a symbol for each operation. If two bars overlap, two clients

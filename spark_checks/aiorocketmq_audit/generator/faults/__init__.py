@@ -1,24 +1,24 @@
-"""Kinds of faults, and of exempted behaviour, that can be injected into a recording: scenes by name."""
+"""Kinds of faults, and of exempted behaviour, that can be injected into a recording: scenarios by name."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from importlib.resources import files
 
-from aiorocketmq_audit.generator.plants.scene import Row, Scene
+from aiorocketmq_audit.generator.faults.scenario import Row, Scenario
 from aiorocketmq_audit.generator.shape import Shape
 
-__all__ = ["KINDS", "Kind", "Planted", "rows_of"]
+__all__ = ["KINDS", "ExpectedFinding", "Kind", "rows_of"]
 
 
 @dataclass(frozen=True, slots=True)
 class Kind:
-    """A scene that violates one invariant and no other; none if `invariant` is unset."""
+    """A scenario that violates one invariant and no other; none if `invariant` is unset."""
 
     check: str
     invariant: str
     script: str
-    """Steps in the language of `scene`."""
+    """Steps in the language of `scenario`."""
     observer: str
     """The observer that records it: `broker` or `client`."""
     alone: bool
@@ -26,7 +26,7 @@ class Kind:
 
 
 @dataclass(frozen=True, slots=True)
-class Planted:
+class ExpectedFinding:
     """A finding that the audit must report."""
 
     kind: str
@@ -34,22 +34,26 @@ class Planted:
     invariant: str
     observer: str
     topic: str
-    """The topic of its scene, which no other scene uses."""
+    """The topic of its scenario, which no other scenario uses."""
     message_id: str
     attempt: int | None
     """Attempt of the delivery that must be reported; None for the message itself."""
 
 
-def rows_of(name: str, *, number: int, start_us: int, shape: Shape) -> tuple[list[Row], tuple[Planted, ...]]:
-    """Return the rows of a scene of this kind in the order of its steps, and the expected findings.
+def rows_of(
+    name: str, *, number: int, start_us: int, shape: Shape
+) -> tuple[list[Row], tuple[ExpectedFinding, ...]]:
+    """Return the rows of a scenario of this kind in the order of its steps, and the expected findings.
 
-    `number` distinguishes scenes of one kind; times are microseconds from `start_us` on. See `planting.numbered`.
+    `number` distinguishes scenarios of one kind; times are microseconds from `start_us` on. See `injection.numbered`.
     """
     kind = KINDS[name]
-    scene = Scene(name, number, start_us, shape, kind.observer)
-    scene.play(kind.script)
-    expected = (Planted(name, kind.check, kind.invariant, kind.observer, *each) for each in scene.expected)
-    return scene.rows, tuple(expected)
+    scenario = Scenario(name, number, start_us, shape, kind.observer)
+    scenario.play(kind.script)
+    expected = (
+        ExpectedFinding(name, kind.check, kind.invariant, kind.observer, *each) for each in scenario.expected
+    )
+    return scenario.rows, tuple(expected)
 
 
 def _read(text: str) -> dict[str, Kind]:
@@ -69,7 +73,7 @@ def _read(text: str) -> dict[str, Kind]:
 
 def _all() -> dict[str, Kind]:
     names = ("content", "allowed", "deliveries", "queues")
-    texts = (files(__package__).joinpath(f"{name}.scenes").read_text(encoding="utf-8") for name in names)
+    texts = (files(__package__).joinpath(f"{name}.scenarios").read_text(encoding="utf-8") for name in names)
     return _read("\n".join(texts))
 
 
