@@ -148,9 +148,9 @@ def in_server_time(events: DataFrame, gate: gates.Gates, skew_us: int) -> DataFr
     if not rows:
         return events
     by_recorder = events.sparkSession.createDataFrame(rows, "recorder string, moved_us bigint")
-    beside = events.join(F.broadcast(by_recorder), "recorder", "left")
+    joined = events.join(F.broadcast(by_recorder), "recorder", "left")
     moved = F.coalesce("moved_us", F.lit(0))
-    return beside.withColumns({name: F.col(name) + moved for name in ("t_wall_us", "invoked_us")}).drop(
+    return joined.withColumns({name: F.col(name) + moved for name in ("t_wall_us", "invoked_us")}).drop(
         "moved_us"
     )
 

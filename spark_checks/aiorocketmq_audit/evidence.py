@@ -95,8 +95,8 @@ def with_names(findings: DataFrame, events: DataFrame) -> DataFrame:
     event_keys = event_keys.where("recorder is not null")
     # If findings are few, they are broadcast and events are not shuffled.
     event_keys = F.broadcast(event_keys) if findings.count() < FEW else event_keys
-    beside = facts.join(event_keys, F.expr("key = recorder and number = seq"))
-    facts_of = beside.groupBy("id").agg(
+    matched = facts.join(event_keys, F.expr("key = recorder and number = seq"))
+    facts_of = matched.groupBy("id").agg(
         *(
             F.max(F.when(F.col("role") == role, F.col("fact"))).alias(f"{role}_fact")
             for role in ("first", "second")

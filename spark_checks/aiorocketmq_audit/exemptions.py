@@ -107,7 +107,7 @@ def _between(findings: DataFrame, marked: DataFrame) -> DataFrame:
         "exemptions",
         F.explode(F.array_compact(F.array("scope", "gid", "client"))).alias("key"),
     )
-    beside = candidates.join(marked, "key").where(
+    joined = candidates.join(marked, "key").where(
         f"""array_contains(exemptions, of)
             and (at > first.at or (at = first.at and by = first.recorder and number > first.seq)
                  or (of = '{RESTARTED}' and until > since and until > second.at - {LINGERS_US}))
@@ -115,7 +115,7 @@ def _between(findings: DataFrame, marked: DataFrame) -> DataFrame:
             and (of <> '{RESTARTED}' or acked is null or acked > at - {FLUSH_US})"""
     )
     rank = F.array_position("exemptions", F.col("of"))
-    return beside.groupBy("id").agg(F.min_by("of", rank).alias("marked"))
+    return joined.groupBy("id").agg(F.min_by("of", rank).alias("marked"))
 
 
 def _answer_lost(findings: DataFrame, events: DataFrame) -> DataFrame:
@@ -125,8 +125,8 @@ def _answer_lost(findings: DataFrame, events: DataFrame) -> DataFrame:
     )
     is_candidate = f"exemption is null and array_contains(exemptions, '{ANSWER_LOST}')"
     candidates = findings.where(is_candidate).select("id", "poll", "missing", "second")
-    beside = candidates.join(lost, "poll").where("asked_us <= second.at")
-    return beside.groupBy("id", "missing").agg(F.count("*").alias("n")).where("missing <= n")
+    joined = candidates.join(lost, "poll").where("asked_us <= second.at")
+    return joined.groupBy("id", "missing").agg(F.count("*").alias("n")).where("missing <= n")
 
 
 def queue_locked(findings: DataFrame, recording: Recording) -> DataFrame:
@@ -146,8 +146,8 @@ def queue_locked(findings: DataFrame, recording: Recording) -> DataFrame:
         F.col("wanted") == message,
         "left_semi",
     )
-    beside = deliveries(replace(recording, events=of_messages))
-    held = beside.select("batch", "offset", "acked_hi").join(F.broadcast(candidates), "batch")
+    leases = deliveries(replace(recording, events=of_messages))
+    held = leases.select("batch", "offset", "acked_hi").join(F.broadcast(candidates), "batch")
     held = held.where("offset < behind and (acked_hi is null or acked_hi > again_at)")
     locked = held.select("id", F.lit(QUEUE_LOCKED).alias("locked")).distinct()
     joined = findings.join(locked, "id", "left")
@@ -196,7 +196,7 @@ def _queue(topic: Column) -> Column:
     return F.xxhash64(*ACCOUNT, "group", topic, "broker", "queue").alias("from")
 
 
-def a_poll_was_open(findings: DataFrame, events: DataFrame) -> DataFrame:
+def with_open_polls(findings: DataFrame, events: DataFrame) -> DataFrame:
     """Return late messages for which a poll of their group was open while they were late, until it was answered. For
     messages that were never redelivered, the end of the observation is used instead of the delivery."""
     ended = events.groupBy(F.xxhash64(*ACCOUNT).alias("account")).agg(F.max("t_wall_us").alias("ended_us"))
@@ -223,7 +223,7 @@ def a_poll_was_open(findings: DataFrame, events: DataFrame) -> DataFrame:
     return covered.withColumns({"second": second, "margin_us": at - F.col("until")}).drop("ended_us")
 
 
-def away(events: DataFrame) -> DataFrame:
+def outages(events: DataFrame) -> DataFrame:
     """Return the times at which polls of a client reported the server as unavailable (no connection, internal error).
 
     A client cannot distinguish a restart from a network failure: this exempts nothing, and makes findings possible."""
@@ -233,13 +233,13 @@ def away(events: DataFrame) -> DataFrame:
     return slices.agg(F.min("t_wall_us").alias("a_since"), F.max("t_wall_us").alias("a_until"))
 
 
-def doubted(findings: DataFrame, events: DataFrame) -> DataFrame:
+def doubtful(findings: DataFrame, events: DataFrame) -> DataFrame:
     """Return the `id` of findings for which the first event's recorder reported its server as unavailable within
     LINGERS_US before the second event; for acks and late redeliveries with the same windows as restarts have."""
     forgotten = ", ".join(f"'{name}'" for name in FORGOTTEN)
     late = "invariant = 'INV-LATE'"
-    beside = findings.where(f"invariant in ({forgotten})").join(
-        away(events),
+    joined = findings.where(f"invariant in ({forgotten})").join(
+        outages(events),
         F.expr(
             f"""by = first.recorder
             and a_since < if({late}, second.at - margin_us + {LATE_MS * 1000}, second.at)
@@ -247,4 +247,4 @@ def doubted(findings: DataFrame, events: DataFrame) -> DataFrame:
             and (invariant <> 'INV-ACKED' or a_since < second.at - margin_us + {FLUSH_US})"""
         ),
     )
-    return beside.select("id").distinct()
+    return joined.select("id").distinct()

@@ -74,20 +74,20 @@ def _decided(findings: DataFrame, recording: Recording, gate: Gates) -> DataFram
     events = recording.events
     identified = materialized(findings.withColumn("id", F.xxhash64("check", "invariant", "first", "second")))
     if not identified.where("confirmed is not null").isEmpty():
-        late = exemptions.a_poll_was_open(identified.where("confirmed is not null"), events)
+        late = exemptions.with_open_polls(identified.where("confirmed is not null"), events)
         identified = materialized(identified.where("confirmed is null").unionByName(late))
     exempted = materialized(exemptions.exempted(identified, recording))
     if not exempted.where(exemptions.MAY_BE_LOCKED).isEmpty():
         exempted = exemptions.queue_locked(exempted, recording)
     if not exempted.where(exemptions.MAY_HAVE_MOVED).isEmpty():
         exempted = exemptions.queue_moved(exempted, recording)
-    doubts = exemptions.doubted(identified, events).withColumn("doubted", F.lit(True))
+    doubts = exemptions.doubtful(identified, events).withColumn("doubted", F.lit(True))
     cut = _cut(gate, events)
     alone = [name for name, check in CHECKS.items() if check.by_order and not gate.has_gaps]
     unsure = [
         name for name, check in CHECKS.items() if gate.makes_unsure(depends_on_time=check.depends_on_time)
     ]
-    beside = exempted.join(doubts, "id", "left").join(
+    joined = exempted.join(doubts, "id", "left").join(
         cut, F.col("first.recorder") == F.col("cut_recorder"), "left"
     )
     is_sure = (
@@ -104,7 +104,7 @@ def _decided(findings: DataFrame, recording: Recording, gate: Gates) -> DataFram
         .when(is_sure, F.lit(BROKEN))
         .otherwise(F.lit(POSSIBLE))
     )
-    decided = beside.select(
+    decided = joined.select(
         *(
             "id",
             "check",

@@ -484,7 +484,7 @@ MUTANTS = (
             "kind = 'receive' and phase = 'fail'",
         ),
         ("no recorder is another", "by = first.recorder\n", "true\n"),
-        ("servers are never away", 'return beside.select("id")', 'return beside.where("false").select("id")'),
+        ("servers are never away", 'return joined.select("id")', 'return joined.where("false").select("id")'),
         (
             "away when all was over",
             "and a_since < if({late}, second.at - margin_us + {LATE_MS * 1000}, second.at)",

@@ -131,10 +131,10 @@ def _frames() -> Iterator[list[Frame]]:
 STEPS = MappingProxyType(
     {
         "exempted": ("exempted", "marks", "_between", "_answer_lost"),
-        "a_poll_was_open": ("a_poll_was_open",),
+        "with_open_polls": ("with_open_polls",),
         "queue_locked": ("queue_locked",),
         "queue_moved": ("queue_moved", "_taken", "_queue"),
-        "doubted": ("doubted", "away"),
+        "doubtful": ("doubtful", "outages"),
     }
 )
 """The steps of the second look, each with the functions that it is made of."""
@@ -144,7 +144,7 @@ def test_every_mutant_of_an_exemption_is_killed(bench: Bench, capsys: pytest.Cap
     found = bench.findings(tagged())
     known = engine.materialized(found.withColumn("id", F.xxhash64("check", "invariant", "first", "second")))
     unconfirmed = known.where("confirmed is not null")
-    late = engine.materialized(exemptions.a_poll_was_open(unconfirmed, bench.recording.events))
+    late = engine.materialized(exemptions.with_open_polls(unconfirmed, bench.recording.events))
     known = engine.materialized(known.where("confirmed is null").unionByName(late))
     exempted = engine.materialized(exemptions.exempted(known, bench.recording))
     standing = exempted.where("exemption is null and certain")
@@ -153,14 +153,14 @@ def test_every_mutant_of_an_exemption_is_killed(bench: Bench, capsys: pytest.Cap
         events = bench.recording.events
         if step == "exempted":
             return exemptions.exempted(known, bench.recording).select("id", "exemption")
-        if step == "a_poll_was_open":
-            looked_at = exemptions.a_poll_was_open(unconfirmed, events)
+        if step == "with_open_polls":
+            looked_at = exemptions.with_open_polls(unconfirmed, events)
             return looked_at.select(F.xxhash64("id", "second", "margin_us").alias("id"), "exemption")
         if step == "queue_locked":
             return exemptions.queue_locked(exempted, bench.recording).select("id", "exemption")
         if step == "queue_moved":
             return exemptions.queue_moved(exempted, bench.recording).select("id", "exemption")
-        return exemptions.doubted(standing, events).select("id", F.lit("").alias("exemption"))
+        return exemptions.doubtful(standing, events).select("id", F.lit("").alias("exemption"))
 
     mutants = [mutant for mutant in MUTANTS if mutant.module is exemptions]
     plans = [told(step).withColumn("of", F.lit(step)) for step in STEPS]

@@ -149,7 +149,7 @@ def _with_settings(rows: DataFrame, recording: Recording) -> DataFrame:
     settings = recording.settings.drop("run_id", "case_id", "group", "declared_by_broker")
     attested = recording.settings.select("gid", F.col("declared_by_broker").alias("told"))
     joined = rows.join(F.broadcast(settings), "gid", "left").join(F.broadcast(attested), "gid", "left")
-    beside = joined.withColumns(
+    complete = joined.withColumns(
         {
             "attested": F.coalesce("told", F.lit(False)) & ~F.col("by_broker"),
             "step_us": _step(),
@@ -162,9 +162,9 @@ def _with_settings(rows: DataFrame, recording: Recording) -> DataFrame:
         }
     ).drop("told", "steps_ms")
     if not recording.kinds.get("drain.ok"):
-        return beside
+        return complete
     drained = drains(recording.events).select(F.xxhash64(*ACCOUNT, "topic", "group").alias("poll"), "drained")
-    return beside.drop("drained").join(F.broadcast(drained), "poll", "left")
+    return complete.drop("drained").join(F.broadcast(drained), "poll", "left")
 
 
 def _step() -> Column:

@@ -116,10 +116,10 @@ def transactions(recording: Recording) -> DataFrame:
     kind, phase, here = F.col("kind"), F.col("phase"), place()
     ended = (kind == "tx.end") & (F.coalesce(phase, F.lit("info")) != "fail")
     commit, rollback = F.col("resolution") == "commit", F.col("resolution") == "rollback"
-    of_them = recording.events.where(
+    recorded = recording.events.where(
         "tx_id is not null and kind in ('send', 'deliver', 'tx.end', 'tx.check')"
     )
-    by_transaction = of_them.groupBy("observer", *key).agg(
+    by_transaction = recorded.groupBy("observer", *key).agg(
         scope_of(),
         F.min(F.when(kind != "deliver", here)).alias("began"),
         F.min(F.when(kind == "deliver", here)).alias("given"),

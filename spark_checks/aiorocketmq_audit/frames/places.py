@@ -72,8 +72,8 @@ def drains(events: DataFrame) -> DataFrame:
 def not_attested(groups: DataFrame, settings: DataFrame) -> DataFrame:
     """Drop observations of clients for groups that the broker itself recorded, since it is authoritative."""
     attested = settings.where("declared_by_broker").select(*SCOPE, "group", F.lit(True).alias("told"))
-    beside = groups.join(F.broadcast(attested), [*SCOPE, "group"], "left")
-    return beside.where("observer = 'broker' or told is null").drop("told")
+    joined = groups.join(F.broadcast(attested), [*SCOPE, "group"], "left")
+    return joined.where("observer = 'broker' or told is null").drop("told")
 
 
 def reset_groups(events: DataFrame) -> DataFrame:

@@ -62,10 +62,12 @@ def stored(recording: Recording) -> DataFrame:
         f"(offset between lowest and highest or {is_head}) and (lane is null or lane = of)"
     )
     key = F.xxhash64(*ACCOUNT, "group", "message_id").alias("wish")
-    wished = expected.where(~is_unwanted("wanted")).select(key, scope(), by_broker(), "place", "beyond")
+    expected_rows = expected.where(~is_unwanted("wanted")).select(
+        key, scope(), by_broker(), "place", "beyond"
+    )
     came = delivered.select(key, F.lit(True).alias("came"))
     # One shuffle for both sides, and no join; fixed-width numbers, so that no sort is needed.
-    both = wished.unionByName(came, allowMissingColumns=True)
+    both = expected_rows.unionByName(came, allowMissingColumns=True)
     by_wish = both.groupBy("wish").agg(
         *(F.max(name).alias(name) for name in ("scope", "by_broker", "came")),
         *earliest("place"),
@@ -222,11 +224,11 @@ def reads(recording: Recording) -> DataFrame:
 def progress(recording: Recording) -> DataFrame:
     """Return committed offsets of a group in a queue, each with the commits and reads before it."""
     whose = (*_QUEUE, "group")
-    of_queues = recording.events.where(f"(kind = 'commit' and commit_offset is not null) or ({READ})")
+    rows_of_queues = recording.events.where(f"(kind = 'commit' and commit_offset is not null) or ({READ})")
     # Members of a broadcast group have offsets of their own.
     alone = recording.settings.where("broadcast").select(*SCOPE, "group")
-    of_queues = of_queues.join(F.broadcast(alone), [*SCOPE, "group"], "left_anti")
-    offsets = of_queues.select(
+    rows_of_queues = rows_of_queues.join(F.broadcast(alone), [*SCOPE, "group"], "left_anti")
+    offsets = rows_of_queues.select(
         *whose,
         "kind",
         place().alias("place"),
@@ -292,8 +294,10 @@ def slices(recording: Recording) -> DataFrame:
         F.col("invoked_us").alias("p_from"),
         F.col("t_wall_us").alias("p_to"),
     )
-    stood = paired.where(f"begin.at - since >= {STANDSTILL_US}")
-    polled = polls.join(F.broadcast(stood.select("poll", "way", "slice", "queue", "since", "begin")), "poll")
+    stalled = paired.where(f"begin.at - since >= {STANDSTILL_US}")
+    polled = polls.join(
+        F.broadcast(stalled.select("poll", "way", "slice", "queue", "since", "begin")), "poll"
+    )
     inside = polled.where("(p_queue is null or p_queue = queue) and p_from >= since and p_to < begin.at")
     counted = inside.groupBy("way", "slice").agg(F.count("*").alias("polls"))
     return paired.join(F.broadcast(counted), ["way", "slice"], "left")
