@@ -50,8 +50,10 @@ class Summary:
 
 
 class Scenario(Hook):
-    """One run against one fake broker; each step may be called once, in the order of definition. It is a hook of
-    its own clients, to wait for their events."""
+    """One run against one fake broker; each step may be called once, in the order of definition.
+
+    It is a hook of its own clients, to wait for their events.
+    """
 
     def __init__(self, broker: FakeBroker, hooks: list[Hook], random: Random) -> None:
         self._broker = broker

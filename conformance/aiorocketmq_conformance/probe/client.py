@@ -56,9 +56,11 @@ class ProbeClient:
         require: Callable[[Step], None] = lambda step: None,
         unjudged: AbstractSet[str] = frozenset(),
     ):
-        """`headers` override the usual ones; None omits a header. `require` raises Blocked for a step that is
-        known to fail: called before each call that has to succeed. `unjudged` are ids of messages that are not
-        part of the case."""
+        """`headers` override the usual ones; None omits a header.
+
+        `require` raises Blocked for a step that is known to fail: called before each call that has to succeed.
+        `unjudged` are ids of messages that are not part of the case.
+        """
         self.endpoint = endpoint
         """The endpoint."""
         self.client_id = client_id
@@ -184,9 +186,11 @@ class ProbeClient:
         deadline: float | None = None,
         stop_after: int | None = None,
     ) -> Received:
-        """Receive; return the response with the time of every frame. `deadline` (real seconds) is poll + 7 s by
-        default; after `stop_after` messages the stream is cancelled. A failed stream is reported in
-        `Received.error`, never raised."""
+        """Receive; return the response with the time of every frame.
+
+        `deadline` (real seconds) is poll + 7 s by default; after `stop_after` messages the stream is cancelled. A
+        failed stream is reported in `Received.error`, never raised.
+        """
         request = pb.ReceiveMessageRequest(
             group=resource(group),
             message_queue=pb.MessageQueue(topic=resource(topic), id=-1),

@@ -100,8 +100,10 @@ class RemotingProbe:
         *,
         hold: float | None = None,
     ) -> Frame:
-        """Send a request to the master of a topic's broker; return the response, whatever its code. `hold` is how
-        long the server may hold it."""
+        """Send a request to the master of a topic's broker; return the response, whatever its code.
+
+        `hold` is how long the server may hold it.
+        """
         broker = await self.broker_of(topic)
         assert broker.master is not None, f"the broker of {topic} has no master"
         return await self._request(broker.master, code, fields or {}, body, hold=hold)
@@ -245,8 +247,10 @@ class RemotingProbe:
         return await self.ask(topic, RequestCode.UPDATE_CONSUMER_OFFSET, fields)
 
     async def reset(self, topic: str, group: str, to: float | None = 0.0) -> None:
-        """Reset a group in every queue to a time in Unix seconds, or to the end, as an administrator does;
-        AssertionError if that is refused. Request 222."""
+        """Reset a group in every queue to a time in Unix seconds, or to the end, as an administrator does.
+
+        AssertionError if that is refused. Request 222.
+        """
         moment = -1 if to is None else round(to * 1000)
         fields = {"topic": topic, "group": group, "timestamp": moment, "isForce": "true"}
         answer = await self.ask(topic, RequestCode.INVOKE_BROKER_TO_RESET_OFFSET, fields)
@@ -291,8 +295,10 @@ class RemotingProbe:
         version: int | None = None,
         model: str = CLUSTERING,
     ) -> int:
-        """Send a heartbeat of a member that consumes the topic, or the topics `subscribed`. Request 34. Return
-        the version of its subscription: newer than all before, unless one is given."""
+        """Send a heartbeat of a member that consumes the topic, or the topics `subscribed`.
+
+        Request 34. Return the version of its subscription: newer than all before, unless one is given.
+        """
         version = next(_VERSIONS) if version is None else version
         consumer = consumer_data(
             group,

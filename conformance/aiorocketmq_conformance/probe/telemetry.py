@@ -42,8 +42,10 @@ class Telemetry:
             await self._call.write(command)
 
     async def next(self, seconds: float = STUCK) -> pb.TelemetryCommand:
-        """Return the next command of the server. StreamEnded if it ended the stream or was silent for real
-        `seconds`, ConnectionError without a server."""
+        """Return the next command of the server.
+
+        StreamEnded if it ended the stream or was silent for real `seconds`, ConnectionError without a server.
+        """
         try:
             async with asyncio.timeout(seconds):
                 item = await self._commands.get()

@@ -12,8 +12,10 @@ from aiorocketmq_conformance.results import SCHEMA, RunResult
 
 
 def result_json(runs: Sequence[RunResult]) -> str:
-    """Return the document of `result.json`: a schema version, and one entry for each run. It is ASCII, so that
-    terminals do not interpret what a server sent."""
+    """Return the document of `result.json`: a schema version, and one entry for each run.
+
+    It is ASCII, so that terminals do not interpret what a server sent.
+    """
     document = {"schema": SCHEMA, "runs": [run.to_json() for run in runs]}
     return json.dumps(document, indent=2, default=str) + "\n"
 

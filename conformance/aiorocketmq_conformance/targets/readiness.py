@@ -23,8 +23,10 @@ NAME = "aiorocketmq-conformance-readiness"
 
 
 async def wait_until_ready(endpoint: str, *, patience: float = 0.0) -> None:
-    """Query the route of an unlikely topic; any status will do. Raises TargetUnavailableError without a response:
-    at once, or after `patience` seconds of retries."""
+    """Query the route of an unlikely topic; any status will do.
+
+    Raises TargetUnavailableError without a response: at once, or after `patience` seconds of retries.
+    """
     request = pb.QueryRouteRequest(topic=resource(NAME))
     until = time.monotonic() + patience
     while True:

@@ -50,8 +50,11 @@ class Recordings:
     async def of(
         self, case: Case, clock: Clock, order_grain: str | None = None
     ) -> AsyncIterator[RecordFault]:
-        """Record the clients on `clock`; the files are complete afterwards. Yields what records faults of the
-        server. `order_grain` is what ordered groups of the server lock, `group` or `queue`."""
+        """Record the clients on `clock`; the files are complete afterwards.
+
+        Yields what records faults of the server. `order_grain` is what ordered groups of the server lock, `group`
+        or `queue`.
+        """
         if self._folder is None or left_out(case):
             yield lambda kind: nullcontext()
             return

@@ -1,5 +1,6 @@
-"""Reading queues by offset: the pull calls, inventory 4.9; Apache's proxies do not serve them,
-but brokers do over remoting.
+"""Reading queues by offset: the pull calls, inventory 4.9.
+
+Apache's proxies do not serve them, but brokers do over remoting.
 """
 
 from __future__ import annotations

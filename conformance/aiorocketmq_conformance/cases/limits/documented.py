@@ -379,8 +379,7 @@ async def changed_handle(fixture: Fixture) -> str:
 @documented("forward-with-a-changed-handle", "the message", rules=("consumption 5a",), needs=("dlq",))
 async def forward_with_a_changed_handle(fixture: Fixture) -> str:
     """A forward with a changed handle creates a dead letter of its message."""
-    topic = await fixture.topic(1)
-    consumer = await fixture.consumer(topic)
+    topic, consumer = await fixture.subscribed(1)
     await fixture.send(topic, "earlier")  # servers that take another one take the first of all
     await consumer.take(1)
     await fixture.send(topic, "m")

@@ -104,8 +104,10 @@ class TransactionFixture:
         await self.within(left, checker, count, message_id)
 
     async def expect_last_check(self, checker: Checker, limit: int, message_id: str) -> None:
-        """Assert that all checks of a message up to the server's limit arrive; checks that it counted and that
-        were lost are not waited for, if it numbers them."""
+        """Assert that all checks of a message up to the server's limit arrive.
+
+        Checks that it counted and that were lost are not waited for, if it numbers them.
+        """
         await self._in_time(
             self._time_for(limit), checker, checker.last(limit, message_id), limit, message_id
         )

@@ -69,12 +69,13 @@ async def fetch_jars(
     timeout: float = 600.0,
     cache: Path | None = None,
 ) -> Path:
-    """Return a directory with all jars of `version`, fetched by Maven if it is not in the cache yet. Those are a
-    server's, unless `artifacts` names others.
+    """Return a directory with all jars of `version`, fetched by Maven if it is not in the cache yet.
+
+    Those are a server's, unless `artifacts` names others.
 
     The first time takes 10 to 60 s and about 94 MB. Raises ApacheUnavailableError if Maven is missing, does not
-    finish within `timeout` seconds, or the version is not complete in its repository. Cancellation leaves the
-    cache unchanged.
+    finish within `timeout` seconds, or the version is not complete in its repository. Cancellation leaves the cache
+    unchanged.
     """
     if not _VERSION.fullmatch(version):
         raise ApacheUnavailableError(

@@ -30,8 +30,10 @@ class ServerProcess:
         self._process: asyncio.subprocess.Process | None = None
 
     async def start(self, *, timeout: float) -> None:
-        """Start and wait until the program reports that it is ready; ApacheUnavailableError after `timeout` s. It
-        is running, and must be ended, whatever this raises."""
+        """Start and wait until the program reports that it is ready; ApacheUnavailableError after `timeout` s.
+
+        It is running, and must be ended, whatever this raises.
+        """
         with self._log.open("ab") as output:
             already = output.tell()
             self._process = await asyncio.create_subprocess_exec(
