@@ -142,10 +142,10 @@ PROGRAMS = {
 
 def measured_core(repeats: int = 3) -> dict[str, list[float]]:
     """Measure each figure in `repeats` fresh processes; takes minutes, most of them for the million messages."""
-    return {key: [_said(program) for _ in range(repeats)] for key, program in PROGRAMS.items()}
+    return {key: [_or_before(program) for _ in range(repeats)] for key, program in PROGRAMS.items()}
 
 
-def _said(program: str) -> float:
+def _or_before(program: str) -> float:
     done = subprocess.run(
         [sys.executable, "-c", PRELUDE + program],
         check=True,

@@ -92,7 +92,7 @@ class Admin:
     async def __aenter__(self) -> Self:
         tls = self._tls
         self._pool = Pool(
-            credentials=self._given,
+            credentials=self._current_credentials,
             connect_timeout=min(self._timeout, CONNECT_TIMEOUT),
             ssl=None if tls is None else await asyncio.to_thread(ssl_context, tls),
             server_name=None if tls is None else tls.server_name,
@@ -447,7 +447,7 @@ class Admin:
             self._pool, self._addresses, through_namesrv=self._through_namesrv, timeout=self._timeout
         )
 
-    async def _given(self) -> Credentials | None:
+    async def _current_credentials(self) -> Credentials | None:
         return self._credentials
 
 

@@ -256,7 +256,7 @@ class Producer:
                 "%s checks a transaction, but this producer has no transaction_checker; another producer of the "
                 "topic, or this one with a checker, must answer",
                 server,
-                extra=self._session.log_facts(),
+                extra=self._session.log_fields(),
             )
             return
         await self._transactions.on_check(server, message, transaction_id, end)

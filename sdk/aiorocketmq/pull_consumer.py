@@ -306,7 +306,7 @@ class PullConsumer:
         fetching = self._open()
         for queue, offset in offsets.items():
             if queue in fetching.positions.queues:
-                logger.warning("%s is reset to offset %d", queue, offset, extra=self._session.log_facts())
+                logger.warning("%s is reset to offset %d", queue, offset, extra=self._session.log_fields())
                 await fetching.seek(queue, offset)
                 await fetching.commit(queue, offset)
 

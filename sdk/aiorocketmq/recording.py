@@ -134,7 +134,7 @@ class Recorder(Hook):
         for each in by_topic(event) if type(event) is AssignEvent else (event,):
             series.add((kinds.RAW_EVENT, *series.now(), each), size=_body_size(each))
         if type(event) is ClientEvent and has_stopped(event):
-            series.forget(event.client)
+            series.remove_client(event.client)
             if not series.clients:
                 self._end()
 
@@ -168,7 +168,7 @@ class Recorder(Hook):
         if series is None:
             series = self._series = self._begin()
         if client.client_id not in series.clients:
-            series.meet(client)
+            series.add_client(client)
         return series
 
     def close(self) -> None:
@@ -294,14 +294,14 @@ class _Series:
         self._room = 0
         """Rows until the next block is passed on; 0 while records are left out."""
         self._grant(RECORDS_PER_BLOCK)
-        self._bytes_added = self._bytes_handed_over = self._bytes_taken = 0
+        self._bytes_added = self._bytes_passed_on = self._bytes_taken = 0
         self._left_out = 0
         self._packed: list[bytes] = []
         self._taking = threading.Lock()
         """Held while records or packed blocks are taken."""
         self._ending = threading.Lock()
         self._ended = threading.Event()
-        threading.Thread(target=self._look, args=(tick,), name="recording-clock", daemon=True).start()
+        threading.Thread(target=self._tick, args=(tick,), name="recording-clock", daemon=True).start()
         cfg = {"version": f"{VERSION}", "writer": f"aiorocketmq {version('aiorocketmq')}"}
         cfg["clock"] = "real" if clock is None else "manual"
         self.add((kinds.BEGIN, *self.now(), cfg))
@@ -313,12 +313,12 @@ class _Series:
         wall_ns = round(self._clock() * 1e6) * 1000
         return wall_ns, wall_ns, time_ns()
 
-    def meet(self, client: ClientIdentity) -> None:
+    def add_client(self, client: ClientIdentity) -> None:
         """Record a client that is new, or had stopped."""
         self.clients.add(client.client_id)
         self.put((kinds.CLIENT, *self.now(), client.client_id, client.role.value, client.group))
 
-    def forget(self, client: ClientIdentity) -> None:
+    def remove_client(self, client: ClientIdentity) -> None:
         """It has stopped."""
         self.clients.discard(client.client_id)
 
@@ -334,13 +334,13 @@ class _Series:
             self._grant(0)
             return
         if self._left_out:
-            self._tell_left_out()
+            self._record_gap()
             self._grant(RECORDS_PER_BLOCK)
         self.put(record)
         self._bytes_added += size
         self._room -= count
-        if self._room <= 0 or self._bytes_added - self._bytes_handed_over >= BYTES_PER_BLOCK:
-            self._hand_over()
+        if self._room <= 0 or self._bytes_added - self._bytes_passed_on >= BYTES_PER_BLOCK:
+            self._pass_on()
 
     def add_one(self, record: Record) -> None:
         """Do the same for one row without a body, in half the time: the limit is checked once per block."""
@@ -359,7 +359,7 @@ class _Series:
         with self._ending:
             self._ended.set()
             if self._left_out:
-                self._tell_left_out()
+                self._record_gap()
             self.put((kinds.END, *self.now()))
             self.writer.write(self._due)
             self.writer.finish(wait=False)
@@ -373,21 +373,21 @@ class _Series:
         self._begun = self._added
         self._granted = self._room = rows
 
-    def _tell_left_out(self) -> None:
+    def _record_gap(self) -> None:
         self.put((kinds.LEFT_OUT, *self.now(), self._left_out))
         self._left_out = 0
 
-    def _look(self, tick: float) -> None:
+    def _tick(self, tick: float) -> None:
         """Pass on what has arrived, however little it is, so that files of a quiet program are completed in time."""
         while not self._ended.wait(tick):
             with self._ending:
                 if not self._ended.is_set():
                     self.writer.write(self._due)
 
-    def _hand_over(self) -> None:
-        size = self._bytes_added - self._bytes_handed_over
+    def _pass_on(self) -> None:
+        size = self._bytes_added - self._bytes_passed_on
         self._grant(RECORDS_PER_BLOCK)
-        self._bytes_handed_over = self._bytes_added
+        self._bytes_passed_on = self._bytes_added
         if not (self.writer.is_elsewhere and size <= BYTES_PACKED_HERE and self._pack()):
             self.writer.write(self._due)
 

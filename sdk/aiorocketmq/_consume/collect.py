@@ -193,7 +193,7 @@ class Collecting:
             topic,
             self._max_messages,
             self._most,
-            extra=self._session.log_facts(),
+            extra=self._session.log_fields(),
         )
 
 

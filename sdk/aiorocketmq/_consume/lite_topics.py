@@ -62,7 +62,7 @@ class LiteTopics:
         if self._names:
             await self._sync(LiteChange.ALL, tuple(self._names))
         else:
-            self._tell(Phase.SINGLE, LiteChange.ALL)
+            self._emit(Phase.SINGLE, LiteChange.ALL)
         self._session.every(PERIOD, self._repeat, name="lite topics")
 
     async def add(self, names: Collection[str], start: LiteFrom | None) -> None:
@@ -90,7 +90,7 @@ class LiteTopics:
         """Remove a lite topic that the server has assigned to another consumer."""
         if name in self._names:
             del self._names[name]
-            self._tell(Phase.SINGLE, LiteChange.TAKEN, (name,))
+            self._emit(Phase.SINGLE, LiteChange.TAKEN, (name,))
             logger.warning("the server revoked lite topic %r of %r", name, self._parent)
 
     async def _repeat(self) -> None:
@@ -123,17 +123,17 @@ class LiteTopics:
             _fill_start(request.offset_option, start)
         operation = session.next_operation() if session.emitter.is_watched else None
         reached: list[Endpoint] = []
-        self._tell(Phase.INVOKE, change, names, operation)
+        self._emit(Phase.INVOKE, change, names, operation)
         try:
             await self._call_all(request, reached)
         except RocketMQError as error:
             is_unknown = bool(reached) or error.may_have_taken_effect
-            self._tell(Phase.INFO if is_unknown else Phase.FAIL, change, names, operation, error)
+            self._emit(Phase.INFO if is_unknown else Phase.FAIL, change, names, operation, error)
             raise
         except BaseException:
-            self._tell(Phase.INFO, change, names, operation)
+            self._emit(Phase.INFO, change, names, operation)
             raise
-        self._tell(Phase.OK, change, names, operation)
+        self._emit(Phase.OK, change, names, operation)
 
     async def _call_all(self, request: pb.SyncLiteSubscriptionRequest, reached: list[Endpoint]) -> None:
         """Send the request to every server of the parent, as each keeps lists of its own (client-behaviour.md, 13).
@@ -144,7 +144,7 @@ class LiteTopics:
             await session.call(endpoint, SYNC_LITE, request, topic=self._parent, group=session.group)
             reached.append(endpoint)
 
-    def _tell(
+    def _emit(
         self,
         phase: Phase,
         change: LiteChange,

@@ -35,12 +35,12 @@ class Progress(Generic[QueueT]):
 
     def reached(self, queue: QueueT, position: int) -> int:
         """The offset to commit of a queue that is read next at `position`: all messages before it are completed."""
-        return min((position, *self._in_hand(queue)))
+        return min((position, *self._in_flight(queue)))
 
     def span(self, queue: QueueT, position: int) -> int:
         """How far reading is ahead of the oldest message in flight."""
         return position - self.reached(queue, position)
 
-    def _in_hand(self, queue: QueueT) -> set[int]:
+    def _in_flight(self, queue: QueueT) -> set[int]:
         state = self._queues.get(queue)
         return set() if state is None else state[1]

@@ -81,17 +81,17 @@ class ServerSettings:
         return ServerSettings(
             backoff=backoff,
             max_body=answer.max_body or self.max_body,
-            validate_message_type=_said(answer.validate_message_type, self.validate_message_type),
-            ordered=_said(answer.ordered, self.ordered),
+            validate_message_type=_or_before(answer.validate_message_type, self.validate_message_type),
+            ordered=_or_before(answer.ordered, self.ordered),
             receive_batch=answer.receive_batch or self.receive_batch,
             long_polling=answer.long_polling or self.long_polling,
-            lite_quota=_said(answer.lite_quota, self.lite_quota),
+            lite_quota=_or_before(answer.lite_quota, self.lite_quota),
             lite_topic_limit=answer.lite_topic_limit or self.lite_topic_limit,
             metrics_endpoint=answer.metrics_endpoint,
         )
 
 
-def _said(answer: Value | None, before: Value) -> Value:
+def _or_before(answer: Value | None, before: Value) -> Value:
     return before if answer is None else answer
 
 

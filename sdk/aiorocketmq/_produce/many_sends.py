@@ -122,16 +122,16 @@ class ManySends:
                     await self._send_one(number)
 
     async def _send_batch(self, batch: _Batch) -> None:
-        given_up = self._given_up(batch.members[0][1].message)
+        given_up = self._failure_without_attempt(batch.members[0][1].message)
         if given_up is not None:
             for number in batch.numbers:
                 self._outcomes[number] = given_up
             return
         sending = self._sender.batch([member for _, member in batch.members])
-        self._take(batch.numbers, await self._sender.send_batch(sending, self._sender.until()))
+        self._record(batch.numbers, await self._sender.send_batch(sending, self._sender.until()))
 
     async def _send_one(self, number: int) -> None:
-        outcome: SendReceipt | RocketMQError | None = self._given_up(self._messages[number])
+        outcome: SendReceipt | RocketMQError | None = self._failure_without_attempt(self._messages[number])
         if outcome is not None:
             self._outcomes[number] = outcome
             return
@@ -139,9 +139,9 @@ class ManySends:
             outcome = await self._send(self._messages[number])
         except RocketMQError as error:
             outcome = error
-        self._take((number,), (outcome,))
+        self._record((number,), (outcome,))
 
-    def _take(self, numbers: Sequence[int], outcomes: Sequence[SendReceipt | RocketMQError]) -> None:
+    def _record(self, numbers: Sequence[int], outcomes: Sequence[SendReceipt | RocketMQError]) -> None:
         for number, outcome in zip(numbers, outcomes, strict=True):
             self._outcomes[number] = outcome
             if not isinstance(outcome, RocketMQError):
@@ -151,7 +151,7 @@ class ManySends:
         if self._last is None:
             self._progress = self._sender.loop.time()
 
-    def _given_up(self, message: Message) -> RocketMQError | None:
+    def _failure_without_attempt(self, message: Message) -> RocketMQError | None:
         """The error of a message that has not begun, if nothing was stored for as long as one send may take."""
         last, sender = self._last, self._sender
         if last is None or sender.loop.time() - self._progress < sender.retry.budget:

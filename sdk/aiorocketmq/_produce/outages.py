@@ -48,12 +48,12 @@ class Outages:
         self,
         retry: Retry,
         random: Random,
-        log_facts: Callable[[], dict[str, object]],
+        log_fields: Callable[[], dict[str, object]],
         routes: Mapping[str, Route],
     ) -> None:
         self._retry = retry
         self._random = random
-        self._log_facts = log_facts
+        self._log_facts = log_fields
         self._routes = routes
         self._followed: dict[str, Route] = {}
         """The routes of topics that were sent to since an outage began."""

@@ -79,7 +79,7 @@ class Sender:
         self._max_in_flight = max_in_flight
         self._slots = asyncio.Semaphore(max_in_flight)
         self._group_locks = GroupLocks()
-        self._outages = Outages(retry, client.environment.random, client.log_facts, calls.routes)
+        self._outages = Outages(retry, client.environment.random, client.log_fields, calls.routes)
         client.on_failure.append(self._outages.close)
         self._loop: asyncio.AbstractEventLoop | None = None
 

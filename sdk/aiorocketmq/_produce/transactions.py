@@ -123,11 +123,11 @@ class Transactions:
             server,
             message.message_id,
             answer.value,
-            extra=client.log_facts(),
+            extra=client.log_fields(),
         )
         if answer is Answer.SILENCE:
             return
-        resolution = await self._ask(message) if answer is Answer.ASK else Resolution(answer.value)
+        resolution = await self._check(message) if answer is Answer.ASK else Resolution(answer.value)
         if resolution is Resolution.UNKNOWN:
             return
         error = await self._end(
@@ -138,10 +138,10 @@ class Transactions:
                 "the end of message %s was not confirmed, the server will check again: %s",
                 message.message_id,
                 error,
-                extra=client.log_facts(),
+                extra=client.log_fields(),
             )
 
-    async def _ask(self, message: ReceivedMessage) -> Resolution:
+    async def _check(self, message: ReceivedMessage) -> Resolution:
         """Return the checker's result; UNKNOWN if it fails, takes too long, or too many checks wait."""
         if self._waiting >= CHECKS_WAITING:
             logger.warning(

@@ -30,16 +30,16 @@ class BrokerRequests:
         self._reset = reset
         self._started_ms = int(session.environment.wall() * 1000)
         session.requests |= {
-            RequestCode.GET_CONSUMER_RUNNING_INFO: self._tell_running,
-            RequestCode.GET_CONSUMER_STATUS_FROM_CLIENT: self._tell_status,
+            RequestCode.GET_CONSUMER_RUNNING_INFO: self._answer_running_info,
+            RequestCode.GET_CONSUMER_STATUS_FROM_CLIENT: self._answer_status,
             RequestCode.RESET_CONSUMER_CLIENT_OFFSET: self._on_reset,
         }
 
-    def _tell_running(self, _: Address, frame: Frame) -> Frame:
+    def _answer_running_info(self, _: Address, frame: Frame) -> Frame:
         body = running_info(self._positions(), version=version(), started_ms=self._started_ms)
         return Frame(code=ResponseCode.SUCCESS, opaque=frame.opaque, body=body)
 
-    def _tell_status(self, _: Address, frame: Frame) -> Frame:
+    def _answer_status(self, _: Address, frame: Frame) -> Frame:
         return Frame(code=ResponseCode.SUCCESS, opaque=frame.opaque, body=status(self._positions()))
 
     def _on_reset(self, _: Address, frame: Frame) -> None:
@@ -51,7 +51,7 @@ class BrokerRequests:
             logger.warning(
                 "a malformed reset of offsets is ignored: %s",
                 error,
-                extra=self._session.log_facts(),
+                extra=self._session.log_fields(),
             )
             return
         self._session.spawn(self._reset, offsets, name="reset offsets")

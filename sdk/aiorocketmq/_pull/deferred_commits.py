@@ -42,7 +42,7 @@ class DeferredCommits:
                 queue,
                 offset,
                 error,
-                extra=self._session.log_facts(),
+                extra=self._session.log_fields(),
             )
             self._deferred[queue] = offset
             if self._storing is None or self._storing.done():
@@ -59,7 +59,7 @@ class DeferredCommits:
                 "%s: offset %d was never committed, messages may be redelivered",
                 queue,
                 self._deferred.pop(queue),
-                extra=self._session.log_facts(),
+                extra=self._session.log_fields(),
             )
 
     async def close(self) -> None:
@@ -85,5 +85,7 @@ class DeferredCommits:
             return error
         if self._deferred.get(queue) == offset:
             del self._deferred[queue]
-        logger.info("%s: the deferred offset %d is committed", queue, offset, extra=self._session.log_facts())
+        logger.info(
+            "%s: the deferred offset %d is committed", queue, offset, extra=self._session.log_fields()
+        )
         return None

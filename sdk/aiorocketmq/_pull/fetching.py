@@ -196,7 +196,7 @@ class Fetching:
                 if await retried(fetch, tolerance.delay_after):
                     tolerance.worked()
         except RocketMQError as error:
-            logger.error("%s failed permanently: %s", watch.name, error, extra=self._session.log_facts())
+            logger.error("%s failed permanently: %s", watch.name, error, extra=self._session.log_fields())
             watch.failed(error)
             self._failures[queue] = error
             await self._tell()

@@ -55,7 +55,7 @@ class PullSettings:
     broadcast: Broadcast | None = None
     is_young_whole: bool = False
     """Whether brokers may let a group begin a young queue at its first message, wherever it starts otherwise."""
-    is_handed: bool = False
+    is_push: bool = False
     """Whether messages are for handlers, which need attempts, and the original topic of a retry."""
     allow_pop_members: bool = False
     """Whether the group may have members that receive messages and own no queues."""

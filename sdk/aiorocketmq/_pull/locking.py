@@ -37,14 +37,14 @@ class QueueLocks:
         """Release the locks of `queues`; if that fails, they expire at the broker."""
         for broker, of_broker in _by_broker(queues).items():
             try:
-                with self._told(of_broker, is_release=True) as done:
+                with self._observed(of_broker, is_release=True) as done:
                     await self._ask(broker, RequestCode.UNLOCK_BATCH_MQ, of_broker)
                     done.update(of_broker)
             except RocketMQError as error:
                 logger.warning("locks at %s were not released: %s", broker, error)
 
     async def _lock(self, broker: str, queues: Collection[MessageQueue]) -> frozenset[MessageQueue]:
-        with self._told(queues) as done:
+        with self._observed(queues) as done:
             body = await self._ask(broker, RequestCode.LOCK_BATCH_MQ, queues)
             try:
                 done.update(parse_locked(body) & frozenset(queues))
@@ -57,7 +57,7 @@ class QueueLocks:
         return (await self._session.call_broker(broker, code, {"bname": broker}, body)).body
 
     @contextmanager
-    def _told(
+    def _observed(
         self, queues: Iterable[MessageQueue], *, is_release: bool = False
     ) -> Iterator[set[MessageQueue]]:
         """Emit the request for each queue and its outcome: success for those that the block adds to the set."""

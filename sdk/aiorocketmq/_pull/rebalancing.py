@@ -138,9 +138,9 @@ class Rebalancing:
                 watch.failed(error)
             lost = [queue for queue, at in self._locked_at.items() if loop_time() - at >= LOCK_LASTS]
             if lost:
-                logger.warning("the locks of %d queues are lost", len(lost), extra=self._client.log_facts())
+                logger.warning("the locks of %d queues are lost", len(lost), extra=self._client.log_fields())
                 async with self._turn:
-                    await self._move([queue for queue in self._held if queue not in lost])
+                    await self._move([queue for queue in self._assigned if queue not in lost])
                 self.look()
 
     async def balance(self) -> bool:
@@ -173,29 +173,29 @@ class Rebalancing:
     async def _move(self, wanted: Collection[MessageQueue]) -> bool:
         """Assign exactly `wanted`, except for queues that another member has locked; return whether there are none of
         these."""
-        change = assignment_change(self._held, wanted)
+        change = assignment_change(self._assigned, wanted)
         if change.dropped:
             try:
-                await self._give_up(change.dropped)
+                await self._revoke(change.dropped)
             finally:  # even after an error: paused queues must not stay assigned
-                self._assign([queue for queue in self._held if queue not in change.dropped])
+                self._assign([queue for queue in self._assigned if queue not in change.dropped])
                 for queue in change.dropped:
                     self._locked_at.pop(queue, None)
             if self._locks is not None:
                 await self._locks.unlock(change.dropped)
         added = await self._locked(change.added)
         if added:
-            self._assign([*self._held, *added])
+            self._assign([*self._assigned, *added])
         if change.dropped or added:
             logger.info(
                 "%d queues added, %d revoked, %d assigned",
                 len(added),
                 len(change.dropped),
-                len(self._held),
-                extra=self._client.log_facts(),
+                len(self._assigned),
+                extra=self._client.log_fields(),
             )
         if added and self._listener is not None:
-            await self._tell(self._listener.assigned, added)
+            await self._notify(self._listener.assigned, added)
         return len(added) == len(change.added)
 
     async def _locked(self, queues: Sequence[MessageQueue]) -> Sequence[MessageQueue]:
@@ -216,28 +216,28 @@ class Rebalancing:
                 self._locked_at[queue] = now if queue in locked else now - LOCK_LASTS
 
     @property
-    def _held(self) -> Collection[MessageQueue]:
+    def _assigned(self) -> Collection[MessageQueue]:
         return self._fetching.positions.queues
 
-    async def _give_up(self, queues: Sequence[MessageQueue]) -> None:
+    async def _revoke(self, queues: Sequence[MessageQueue]) -> None:
         """Deliver nothing more of `queues`, call the listener, and commit their progress."""
         for queue in queues:
             self._fetching.positions.pause(queue)
         if self._listener is not None:
-            await self._tell(self._listener.revoked, queues)
+            await self._notify(self._listener.revoked, queues)
         await self._flush(queues)
 
-    async def _tell(
-        self, tell: Callable[[Sequence[MessageQueue]], Awaitable[None]], queues: Sequence[MessageQueue]
+    async def _notify(
+        self, notify: Callable[[Sequence[MessageQueue]], Awaitable[None]], queues: Sequence[MessageQueue]
     ) -> None:
         with anyio.move_on_after(self._client.timeouts.stop) as scope:
             try:
-                await tell(queues)
+                await notify(queues)
             except Exception:  # the application's own code
-                logger.exception("the rebalance listener failed", extra=self._client.log_facts())
+                logger.exception("the rebalance listener failed", extra=self._client.log_fields())
         if scope.cancelled_caught:
             logger.warning(
                 "the rebalance listener took more than %g s, and the queues move without waiting for it",
                 self._client.timeouts.stop,
-                extra=self._client.log_facts(),
+                extra=self._client.log_fields(),
             )

@@ -49,7 +49,7 @@ class RemotingPullCalls:
         self._filters = settings.filters
         self._max_messages = settings.max_messages
         self._wait = settings.wait
-        self._is_handed = settings.is_handed
+        self._is_handed = settings.is_push
         self._if_new = {} if settings.is_young_whole else {"setZeroIfNotFound": "false"}
         self._tags: dict[FilterText, frozenset[str]] = {}
         """The tags of each filter that occurred."""
@@ -81,7 +81,7 @@ class RemotingPullCalls:
 
         Other requests hide that: heartbeats succeed, and a group without members is a server error."""
         # An offset that no queue has, so that nothing is read.
-        await self._ask_pull(queue, 2**62, FilterText(), wait=0.0, timeout=self._session.timeouts.request)
+        await self._request_pull(queue, 2**62, FilterText(), wait=0.0, timeout=self._session.timeouts.request)
 
     async def check_members(self) -> None:
         """Raise UsageError if the group has members that receive messages without owning queues."""
@@ -98,7 +98,7 @@ class RemotingPullCalls:
                 "group %r has members of unknown protocol (%s): over gRPC, they move its offsets, too",
                 self._group,
                 ", ".join(sorted(unclear)),
-                extra=self._session.log_facts(),
+                extra=self._session.log_fields(),
             )
         if popping := pop_members(consumers):
             raise UsageError(
@@ -116,7 +116,7 @@ class RemotingPullCalls:
         # Messages reach the replica as well as the master; a short wait soon brings reading back to the master.
         wait = poll_length(min(self._wait, AT_REPLICA) if self.is_at_replica(queue) else self._wait)
         timeout = wait + max(HOLD_MARGIN, self._session.timeouts.request)
-        answer = await self._ask_pull(queue, offset, filter_, wait=wait, timeout=timeout)
+        answer = await self._request_pull(queue, offset, filter_, wait=wait, timeout=timeout)
         next_offset = self._number(answer, "nextBeginOffset", "a pull")
         try:
             is_moved = _is_moved(answer, offset, next_offset)
@@ -129,7 +129,7 @@ class RemotingPullCalls:
                 offset,
                 answer.remark,
                 next_offset,
-                extra=self._session.log_facts(),
+                extra=self._session.log_fields(),
             )
         if answer.code == ResponseCode.PULL_RETRY_IMMEDIATELY and next_offset == offset:
             raise BusyError(
@@ -154,7 +154,7 @@ class RemotingPullCalls:
         messages, log_offsets = await self._messages(queue, matching, filter_)
         return Pulled(messages, next_offset, log_offsets=log_offsets)
 
-    async def _ask_pull(
+    async def _request_pull(
         self, queue: MessageQueue, offset: int, wanted: FilterText, *, wait: float, timeout: float
     ) -> Frame:
         return await self._session.read(

@@ -58,13 +58,13 @@ def remoting(
             model=CLUSTERING if settings.broadcast is None else BROADCASTING,
             from_where=_FROM_WHERE.get(settings.start, "CONSUME_FROM_TIMESTAMP"),
             version=told_at,
-            is_handed=settings.is_handed,
+            is_push=settings.is_push,
         )
         return heartbeat_body(client_id, consumers=(consumer,))
 
     session = RemotingSession(
         endpoint,
-        role=Role.PUSH if settings.is_handed else Role.PULL,
+        role=Role.PUSH if settings.is_push else Role.PULL,
         group=settings.group,
         hooks=hooks,
         topics=settings.topics,
@@ -83,7 +83,7 @@ def remoting(
 
 def _subscriptions(settings: PullSettings) -> Mapping[str, FilterText]:
     """The subscriptions in a member's heartbeat: always all of them, since they replace what brokers know."""
-    if not settings.is_handed:
+    if not settings.is_push:
         return {topic: settings.filters.get(topic, FilterText()) for topic in settings.topics}
     retries = {} if settings.broadcast is not None else {f"{RETRY}{settings.group}": FilterText()}
     return {**settings.filters, **retries}

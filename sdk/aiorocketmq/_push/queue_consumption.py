@@ -195,7 +195,7 @@ class QueueConsumption:
         await self._session.add_topic(topic)
         if topic not in self._rebalancing.topics:
             self._rebalancing.topics.append(topic)
-        self._session.tell_brokers()
+        self._session.send_heartbeats()
         self._rebalancing.look()
 
     def unsubscribe(self, topic: str) -> None:
@@ -246,7 +246,7 @@ class QueueConsumption:
         """Continue at offsets that an administrator has set, and commit them."""
         for queue in offsets.keys() & set(self.queues):
             offset = offsets[queue]
-            logger.warning("%s is reset to offset %d", queue, offset, extra=self._session.log_facts())
+            logger.warning("%s is reset to offset %d", queue, offset, extra=self._session.log_fields())
             await self._fetching.seek(queue, offset)
             self._progress.forget(queue)
         await self._commit(offsets.keys())
@@ -279,7 +279,7 @@ class QueueConsumption:
         try:
             await self._fetching.commit(queue, offset)
         except RocketMQError as error:
-            logger.warning("%s was not committed: %s", queue, error, extra=self._session.log_facts())
+            logger.warning("%s was not committed: %s", queue, error, extra=self._session.log_fields())
             return error
         return None
 
@@ -320,9 +320,9 @@ class QueueConsumption:
                 )
                 self._carry_out(delivery, outcome)
         self._workers.wake()
-        self._hold_back(queue)
+        self._pause_if_far_ahead(queue)
 
-    def _hold_back(self, queue: MessageQueue) -> None:
+    def _pause_if_far_ahead(self, queue: MessageQueue) -> None:
         """Pause a queue that is far ahead of its handlers, and resume it once they have caught up."""
         positions = self._fetching.positions
         if queue not in positions.queues or (position := positions.position(queue)) is None:
@@ -411,7 +411,7 @@ class QueueConsumption:
         self._let_go(delivery, outcome)
         self._workers.settled(delivery)
         if delivery.queue in self._read_ahead:
-            self._hold_back(delivery.queue)
+            self._pause_if_far_ahead(delivery.queue)
 
     def _let_go(self, delivery: QueueDelivery, outcome: Outcome | None) -> None:
         self.in_flight.discard(delivery)

@@ -50,7 +50,7 @@ class RemotingPush:
             WAIT,
             broadcast,
             is_young_whole=start is None,
-            is_handed=True,
+            is_push=True,
             allow_pop_members=allow_pop_members,
         )
         self._session, calls = remoting(parts.endpoint, settings, hooks=parts.hooks, options=parts.options)

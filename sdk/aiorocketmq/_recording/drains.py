@@ -45,12 +45,12 @@ class Drained:
 class _Pair(QuietTime):
     """A group and a topic."""
 
-    __slots__ = ("empty", "filters", "is_fit", "queues", "was_handed")
+    __slots__ = ("empty", "filters", "has_received", "is_fit", "queues")
 
     def __init__(self) -> None:
         super().__init__()
         self.is_fit = True
-        self.was_handed = False
+        self.has_received = False
         """The group's filter is known to the audit from its deliveries."""
         self.filters: set[str | None] = set()
         self.queues: set[Queue] = set()
@@ -102,7 +102,7 @@ class Drains:
     def delivered(self, group: str | None, now: float, topic: str, lease: float, is_fit: bool) -> None:
         """A group received a message, leased for `lease` seconds; unless `is_fit`, a drain of it can never be known."""
         pair = self._pair(group, topic)
-        pair.was_handed = True
+        pair.has_received = True
         pair.is_fit = pair.is_fit and is_fit
         pair.disturb(now, lease)
 
@@ -147,7 +147,7 @@ class Drains:
         return self._drained(group, topic, pair) if readable else None
 
     def _drained(self, group: str | None, name: str, pair: _Pair) -> Drained | None:
-        if not (pair.is_fit and pair.was_handed and len(pair.filters) == 1):
+        if not (pair.is_fit and pair.has_received and len(pair.filters) == 1):
             return None
         topic = self._topic(name)
         since = max(pair.since, topic.since)

@@ -96,30 +96,30 @@ class RowBuilder:
     # Rows of the recorder itself, and of servers
 
     def _begin(self, sheet: Sheet, at: Moment, cfg: dict[str, str]) -> None:
-        self._say(sheet, START, at, cfg)
+        self._append(sheet, START, at, cfg)
 
     def _end(self, sheet: Sheet, at: Moment) -> None:
-        self._say(sheet, END, at)
+        self._append(sheet, END, at)
 
-    def _leave_out(self, sheet: Sheet, at: Moment, count: int) -> None:
+    def _skip(self, sheet: Sheet, at: Moment, count: int) -> None:
         del sheet, at
         self._seq += count
         self._drains = None
 
-    def _disturb(self, sheet: Sheet, at: Moment, fault: dict[str, str]) -> None:
-        self._say(sheet, FAULT, at, fault)
+    def _add_fault(self, sheet: Sheet, at: Moment, fault: dict[str, str]) -> None:
+        self._append(sheet, FAULT, at, fault)
 
-    def _say(self, sheet: Sheet, shape: Shape, at: Moment, *cells: object, call: Call = _NO_CALL) -> None:
+    def _append(self, sheet: Sheet, shape: Shape, at: Moment, *cells: object, call: Call = _NO_CALL) -> None:
         sheet.rows[shape].append((self._seq, shape.kind, *at, None, *call, *cells))
         self._seq += 1
 
-    def _say_drained(self, sheet: Sheet, at: Moment, drained: Drained) -> None:
+    def _append_drain(self, sheet: Sheet, at: Moment, drained: Drained) -> None:
         call = drained.poll.wall_us, drained.poll.seq
-        self._say(sheet, DRAIN, at, drained.group, drained.topic, call=call)
+        self._append(sheet, DRAIN, at, drained.group, drained.topic, call=call)
 
     # Clients and messages
 
-    def _meet(
+    def _add_client(
         self,
         sheet: Sheet,
         at: Moment,
@@ -132,7 +132,7 @@ class RowBuilder:
             self._epochs[name] = epoch = self._epochs.get(name, 0) + 1
             self._clients[name] = _Client(epoch, role, group, OrderedDict(), OrderedDict())
 
-    def _know(self, sheet: Sheet, at: Moment, serial: int, cells: Cells) -> None:
+    def _remember(self, sheet: Sheet, at: Moment, serial: int, cells: Cells) -> None:
         del sheet, at
         self._messages[serial % KNOWN] = serial, cells
 
@@ -148,7 +148,7 @@ class RowBuilder:
 
     # Events
 
-    def _note(
+    def _add_event(
         self,
         sheet: Sheet,
         at: Moment,
@@ -180,7 +180,7 @@ class RowBuilder:
             if note is not None and self._drains is not None:
                 drained = self._drains.note(name, client.group, note, at[1] / 1e9, at[0], seq)
                 if drained is not None:
-                    self._say_drained(sheet, at, drained)
+                    self._append_drain(sheet, at, drained)
         if note is not None and note[0] == kinds.STOPPED:
             del self._clients[name]
 
@@ -308,7 +308,7 @@ class RowBuilder:
         sheet.rows[PLACED_HANDLE].append(row)
         self._moved(client, sheet.messages[place][:1], at)
 
-    def _ask_acks(
+    def _begin_acks(
         self,
         sheet: Sheet,
         at: Moment,
@@ -335,7 +335,7 @@ class RowBuilder:
             topics.add(message[0])
         self._moved(client, topics, at)
 
-    def _answer_acks(
+    def _end_acks(
         self,
         sheet: Sheet,
         at: Moment,
@@ -418,16 +418,16 @@ class RowBuilder:
 _TAKE: dict[int, Callable[..., None]] = {
     kinds.BEGIN: RowBuilder._begin,
     kinds.END: RowBuilder._end,
-    kinds.LEFT_OUT: RowBuilder._leave_out,
-    kinds.FAULT: RowBuilder._disturb,
-    kinds.CLIENT: RowBuilder._meet,
-    kinds.MESSAGE: RowBuilder._know,
-    kinds.EVENT: RowBuilder._note,
+    kinds.LEFT_OUT: RowBuilder._skip,
+    kinds.FAULT: RowBuilder._add_fault,
+    kinds.CLIENT: RowBuilder._add_client,
+    kinds.MESSAGE: RowBuilder._remember,
+    kinds.EVENT: RowBuilder._add_event,
     kinds.DELIVERED: RowBuilder._deliver,
     kinds.HANDLING: RowBuilder._start_handler,
     kinds.HANDLED: RowBuilder._end_handler,
-    kinds.ACKING: RowBuilder._ask_acks,
-    kinds.ACKED: RowBuilder._answer_acks,
+    kinds.ACKING: RowBuilder._begin_acks,
+    kinds.ACKED: RowBuilder._end_acks,
     kinds.SENDING: RowBuilder._send,
     kinds.SENT: RowBuilder._sent,
 }

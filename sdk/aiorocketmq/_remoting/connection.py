@@ -163,7 +163,9 @@ class RemotingConnection:
             )
         return answer
 
-    async def tell(self, code: int, fields: Mapping[str, str] | None = None, body: bytes = b"") -> None:
+    async def send_oneway(
+        self, code: int, fields: Mapping[str, str] | None = None, body: bytes = b""
+    ) -> None:
         """Send a request without an answer; it is written when this returns, and nothing more is known."""
         wire = self._usable()
         await wire.send(

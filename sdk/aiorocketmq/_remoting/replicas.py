@@ -94,7 +94,7 @@ class Replicas:
             "the master of broker %s is unavailable, its replicas are read meanwhile: %s",
             broker.name,
             error,
-            extra=self._client.log_facts(),
+            extra=self._client.log_fields(),
         )
         self._client.supervise(
             self._until_back, topic, broker.name, name=f"waiting for the master of {broker.name}"
@@ -112,7 +112,7 @@ class Replicas:
             else:
                 break
         self._away.discard(broker)
-        logger.warning("the master of broker %s is available again", broker, extra=self._client.log_facts())
+        logger.warning("the master of broker %s is available again", broker, extra=self._client.log_fields())
 
 
 def master_of(broker: BrokerAddresses) -> Address:

@@ -187,7 +187,7 @@ class RemotingSession(Client):
         """Make a request to the master of `queue`; see `Pool.call`. TopicNotFoundError; UnreachableError if it is
         unavailable."""
         broker = await self._broker_of(queue)
-        return await self.replicas.change(queue.topic, broker, self._asks(queue, code, fields, body))
+        return await self.replicas.change(queue.topic, broker, self._call_to(queue, code, fields, body))
 
     async def read(
         self,
@@ -203,7 +203,7 @@ class RemotingSession(Client):
         """Make a request to the master of `queue`, or while it is unavailable to a replica; see `Replicas.read`; raises
         as `call`."""
         broker = await self._broker_of(queue)
-        ask = self._asks(queue, code, fields, body, timeout=timeout, accept=accept)
+        ask = self._call_to(queue, code, fields, body, timeout=timeout, accept=accept)
         return await self.replicas.read(queue.topic, broker, ask, is_usable)
 
     async def call_broker(
@@ -269,8 +269,8 @@ class RemotingSession(Client):
         before = self._routes.get(topic)
         self._routes[topic] = route
         if before is not None and before != route:
-            logger.info("the route of topic %r has changed", topic, extra=self.log_facts())
-            self.tell_brokers()  # new ones do not know this client
+            logger.info("the route of topic %r has changed", topic, extra=self.log_fields())
+            self.send_heartbeats()  # new ones do not know this client
             self._changed()
         return route
 
@@ -303,9 +303,9 @@ class RemotingSession(Client):
     def remove_topic(self, topic: str) -> None:
         """Unregister from the brokers of `topic`, unless they have other topics of this client."""
         self.topics = tuple(each for each in self.topics if each != topic)
-        self.tell_brokers()
+        self.send_heartbeats()
 
-    def tell_brokers(self) -> None:
+    def send_heartbeats(self) -> None:
         """Send a heartbeat now: its content has changed."""
         self._due.set()
 
@@ -334,7 +334,7 @@ class RemotingSession(Client):
             group=self.group,
         )
 
-    def _asks(
+    def _call_to(
         self,
         queue: MessageQueue,
         code: RequestCode,
@@ -359,7 +359,7 @@ class RemotingSession(Client):
     async def _greet_master(self, topic: str, broker: str) -> None:
         master = master_of(self._broker(broker, (await self.look_up(topic)).brokers))
         with suppress(RefusedError):  # an answer as good as any
-            await self._asks(MessageQueue(topic, broker, 0), RequestCode.GET_MIN_OFFSET, None, b"")(master)
+            await self._call_to(MessageQueue(topic, broker, 0), RequestCode.GET_MIN_OFFSET, None, b"")(master)
 
     async def _ask(self, address: Address, code: RequestCode, fields: Mapping[str, str]) -> None:
         try:

@@ -122,7 +122,7 @@ class Client(ABC):
             raise
         self._opened()
         self._emit_life(Phase.OK, running=True)
-        logger.info("client %s started at %s", self.client_id, self.access, extra=self.log_facts())
+        logger.info("client %s started at %s", self.client_id, self.access, extra=self.log_fields())
 
     async def stop(self) -> None:
         """Terminate the session on the servers and close everything, within `timeouts.stop`; no effect if it has
@@ -139,7 +139,7 @@ class Client(ABC):
         finally:
             self._moved(ClientInput.ENDED)
             self._emit_life(Phase.SINGLE, running=False)
-        logger.info("client %s stopped", self.client_id, extra=self.log_facts())
+        logger.info("client %s stopped", self.client_id, extra=self.log_fields())
 
     def orphan(self) -> None:
         """Mark the client as closed in a forked child process, which must not use its connections."""
@@ -178,7 +178,7 @@ class Client(ABC):
         """Stop this client permanently: `check_usable` raises `failure` from now on; later failures are ignored."""
         if self.failure is None and self._state in (ClientState.STARTING, ClientState.RUNNING):
             self.failure = failure
-            logger.error("client %s failed: %s", self.client_id, failure, extra=self.log_facts())
+            logger.error("client %s failed: %s", self.client_id, failure, extra=self.log_fields())
             for listener in self.on_failure:
                 listener()
 
@@ -214,7 +214,7 @@ class Client(ABC):
         """Wall clock and chance."""
         return self.network.environment
 
-    def log_facts(self) -> dict[str, object]:
+    def log_fields(self) -> dict[str, object]:
         """The fields that every log record of this client carries."""
         return {
             "rocketmq_client": self.client_id,

@@ -330,10 +330,10 @@ def _serials(count: int) -> int:
     return first
 
 
-def _each(taps: Sequence[Tap], tell: Callable[[Tap], None]) -> None:
+def _each(taps: Sequence[Tap], emit: Callable[[Tap], None]) -> None:
     for tap in taps:
         try:
-            tell(tap)
+            emit(tap)
         except Exception:  # as for events
             _log_failure("what happened to messages")
 

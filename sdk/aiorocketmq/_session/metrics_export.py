@@ -46,7 +46,7 @@ class MetricsExport:
             self._task = self._session.supervise(self._run, self._target, name="exporting metrics")
 
     async def _run(self, watch: Watch, target: str) -> None:
-        logger.info("exporting metrics to %s", target, extra=self._session.log_facts())
+        logger.info("exporting metrics to %s", target, extra=self._session.log_fields())
         rng = self._session.environment.random
         while True:
             pause = self._period

@@ -146,7 +146,7 @@ class Tolerance:
                 "%s: fails in %g s unless the error is resolved",
                 self._watch.name,
                 max(0.0, self._not_found_until(now) - now),
-                extra=session.log_facts(),
+                extra=session.log_fields(),
             )
         return now >= self._not_found_until(self._not_found_since)
 

@@ -285,7 +285,9 @@ class Session(Client):
         """Send our settings to `endpoint` again, after a call has shown that it does not have them."""
         stream = self.streams.get(endpoint)
         if stream is not None:
-            logger.info("%s has forgotten our settings, sending them again", endpoint, extra=self.log_facts())
+            logger.info(
+                "%s has forgotten our settings, sending them again", endpoint, extra=self.log_fields()
+            )
             await stream.resync()
 
     def settings_command(self) -> pb.TelemetryCommand:
@@ -315,7 +317,7 @@ class Session(Client):
         if self.settings == self._announced:
             return
         self._announced = self.settings
-        logger.info("settings from %s: %s", endpoint, self.settings, extra=self.log_facts())
+        logger.info("settings from %s: %s", endpoint, self.settings, extra=self.log_fields())
         for listener in self.on_settings:
             listener(self.settings)
         if self.emitter.is_watched and self.group is not None:
@@ -336,7 +338,7 @@ class Session(Client):
             return
         self._adjusted.add(fields)
         values = "; ".join(each.text for each in adjustments)
-        logger.warning("settings from %s are out of bounds: %s", endpoint, values, extra=self.log_facts())
+        logger.warning("settings from %s are out of bounds: %s", endpoint, values, extra=self.log_fields())
 
     # Commands
 
@@ -364,7 +366,7 @@ class Session(Client):
 
     async def reconnect(self, endpoint: Endpoint, grace: float = 0.0) -> None:
         """Reconnect to `endpoint` and open its stream again; calls in flight have `grace` seconds to complete."""
-        logger.warning("reconnecting to %s", endpoint, extra=self.log_facts())
+        logger.warning("reconnecting to %s", endpoint, extra=self.log_fields())
         await self.network.reconnect(endpoint, grace)
         stream = self.streams.get(endpoint)
         if stream is not None:
@@ -390,7 +392,7 @@ class Session(Client):
         """Close the settings stream of an endpoint that is in no route any more."""
         del self.streams[endpoint]
         self._stream_tasks.pop(endpoint).cancel()
-        logger.info("%s serves none of our topics any more", endpoint, extra=self.log_facts())
+        logger.info("%s serves none of our topics any more", endpoint, extra=self.log_fields())
 
     @property
     def _calling(self) -> Calling:

@@ -87,7 +87,7 @@ class SettingsStream:
 
     def fail(self, error: RocketMQError) -> None:
         """Raise `error` in all current and later waiters for an answer: the client has failed."""
-        self._answer.give(error)
+        self._answer.resolve(error)
 
     async def run(self, watch: Watch) -> None:
         """Open the stream and read it; reopen it when it breaks, until cancelled."""
@@ -103,7 +103,7 @@ class SettingsStream:
                 self._broke(self._error(error))
                 raise
             self.state = StreamState.CLOSED
-            self._answer.give(
+            self._answer.resolve(
                 ClosedError(f"the settings stream to {self.endpoint} was closed", endpoint=str(self.endpoint))
             )
             raise
@@ -115,7 +115,7 @@ class SettingsStream:
         if self.state is not StreamState.CLOSED:
             self._moved(StreamInput.BROKE)
         answer, self._answer = self._answer, _Answer()
-        answer.give(error)
+        answer.resolve(error)
 
     async def _live_once(self, watch: Watch) -> RocketMQError:
         """Run one stream from its opening to its end, and return why it ended."""
@@ -158,7 +158,7 @@ class SettingsStream:
             self._moved(StreamInput.SETTINGS)
             watch.worked()
             answer, self._answer = self._answer, _Answer()
-            answer.give(None)
+            answer.resolve(None)
         elif name is not None:
             self._session.take_command(self.endpoint, name, command)
         elif command.HasField("status") and command.status.code not in (pb.Code.OK, 0):
@@ -199,7 +199,7 @@ class _Answer:
         self._event = Signal()
         self._error: RocketMQError | None = None
 
-    def give(self, error: RocketMQError | None) -> None:
+    def resolve(self, error: RocketMQError | None) -> None:
         """Wake all waiters, with an error or without."""
         self._error = error
         self._event.set()

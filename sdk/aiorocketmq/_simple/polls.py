@@ -40,7 +40,7 @@ class Polls:
         refusal, self._refusal = self._refusal, None
         if refusal is not None:
             raise refusal
-        kept = await self._take_kept(max_messages)
+        kept = await self._take_prefetched(max_messages)
         if kept:
             return kept
         sources = await self._sources()
@@ -86,7 +86,7 @@ class Polls:
                     arrived = task.result()
                     self._kept.extend((message, arrived.good_until) for message in arrived.messages)
                     error = error or arrived.error
-            messages = await self._take_kept(max_messages)
+            messages = await self._take_prefetched(max_messages)
             if messages:
                 if error is not None and not error.may_retry:
                     self._refusal = error
@@ -112,7 +112,7 @@ class Polls:
             return _Arrived([], 0.0, error)
         return _Arrived(messages, self._session.clock.time() + invisible * _KEPT_PART, None)
 
-    async def _take_kept(self, max_messages: int) -> list[ReceivedMessage]:
+    async def _take_prefetched(self, max_messages: int) -> list[ReceivedMessage]:
         messages: list[ReceivedMessage] = []
         stale: list[ReceivedMessage] = []
         now = self._session.clock.time()

@@ -152,7 +152,7 @@ async def test_a_port_that_nobody_listens_on_is_named() -> None:
 async def test_a_one_way_request_is_marked_and_awaits_nothing(serve: Serve) -> None:
     server = await serve(lambda frame: None)
     async with RemotingConnection(server.address) as connection:
-        await connection.tell(15, {"commitOffset": "7"})
+        await connection.send_oneway(15, {"commitOffset": "7"})
         await asyncio.wait_for(server.arrived.wait(), 5)
     assert [(frame.code, frame.flag) for frame in server.seen] == [(15, ONE_WAY)]
 

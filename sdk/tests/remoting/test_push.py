@@ -121,7 +121,7 @@ async def until(holds: Callable[[], object]) -> None:
 async def heard(broker: Broker, consumer: PushConsumer) -> None:
     """Wait until the broker has heard from the consumer once more: whatever it had to do by itself is done."""
     count = len(requests(broker.server, RequestCode.HEART_BEAT))
-    consumer._session.tell_brokers()
+    consumer._session.send_heartbeats()
     await seen(broker.server, RequestCode.HEART_BEAT, count + 1)
 
 
@@ -367,7 +367,7 @@ async def test_a_queue_is_given_up_once_its_handlers_have_ended_and_was_committe
         await handler.until(1)
         await until(lambda: len(consumer.assigned_queues) == 4)
         joining(broker, "~")  # it is the last one, and gets the second queue of each topic
-        consumer._session.tell_brokers()
+        consumer._session.send_heartbeats()
         await until(lambda: consumer._running._leaving)
         assert broker.committed(queue=1) is None
         done.set()
@@ -392,7 +392,7 @@ async def test_a_queue_whose_handler_fails_while_it_is_given_up_goes_at_once(sta
     async with consuming(broker, handler, ordered=True, timeouts=Timeouts(stop=60)) as consumer:
         await handler.until(1)
         joining(broker, "~")
-        consumer._session.tell_brokers()
+        consumer._session.send_heartbeats()
         await until(lambda: consumer._running._leaving)
         done.set()
         await until(lambda: {queue.id for queue in consumer.assigned_queues} == {0})

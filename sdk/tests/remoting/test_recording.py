@@ -47,7 +47,7 @@ async def test_a_push_consumers_queues_are_told_by_topic_until_it_has_none(
             await handler.until(2)
             await until(lambda: len(consumer.assigned_queues) == 4)
             joining(broker, "~")  # it is the last one, and gets the second queue of each topic
-            consumer._session.tell_brokers()
+            consumer._session.send_heartbeats()
             await until(lambda: len(consumer.assigned_queues) == 2)
     assert assignments(tmp_path) == [
         ("T", [0, 1], 1, "queue"),

@@ -34,15 +34,15 @@ def consumer_data(
     model: str,
     from_where: str,
     version: int,
-    is_handed: bool = False,
+    is_push: bool = False,
 ) -> dict[str, JsonValue]:
     """A consumer in a heartbeat: its whole subscription, which replaces that of its group.
 
-    `version` is when the subscription was made, in milliseconds since 1970: brokers keep a topic's newest. `is_handed`
+    `version` is when the subscription was made, in milliseconds since 1970: brokers keep a topic's newest. `is_push`
     distinguishes a push consumer from a pull consumer; both pull."""
     return {
         "consumeFromWhere": from_where,
-        "consumeType": "CONSUME_PASSIVELY" if is_handed else "CONSUME_ACTIVELY",
+        "consumeType": "CONSUME_PASSIVELY" if is_push else "CONSUME_ACTIVELY",
         "groupName": group,
         "messageModel": model,
         "subscriptionDataSet": [
