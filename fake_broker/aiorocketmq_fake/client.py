@@ -274,21 +274,21 @@ class FakeBrokerClient:
 
     async def verify_message(self, client_id: str, topic: str, message_id: str) -> ClientReply | None:
         """Ask a consumer to consume a stored message on trial; None if no reply came within 5 s (R2.11)."""
-        return await self._order(client_id, "verify_message", topic, message_id)
+        return await self._command(client_id, "verify_message", topic, message_id)
 
     async def print_stack_trace(self, client_id: str) -> ClientReply | None:
         """Ask a client for its stack traces; None if no reply came within 5 s (R2.11)."""
-        return await self._order(client_id, "print_stack_trace")
+        return await self._command(client_id, "print_stack_trace")
 
     async def reconnect_endpoints(self, client_id: str) -> None:
         """Ask a client to reconnect; it does not reply."""
-        await self._order(client_id, "reconnect_endpoints")
+        await self._command(client_id, "reconnect_endpoints")
 
-    async def _order(
-        self, client_id: str, order: str, topic: str = "", message_id: str = ""
+    async def _command(
+        self, client_id: str, command: str, topic: str = "", message_id: str = ""
     ) -> ClientReply | None:
-        request = ctl.ClientOrder(client_id=client_id, order=order, topic=topic, message_id=message_id)
-        replies = _all(ClientReply, await self.call("OrderClient", request))
+        request = ctl.ClientCommand(client_id=client_id, command=command, topic=topic, message_id=message_id)
+        replies = _all(ClientReply, await self.call("CommandClient", request))
         return replies[0] if replies else None
 
     def _translate(self, error: aio.AioRpcError) -> Exception:

@@ -22,7 +22,7 @@ __all__ = ["control_session"]
 KINDS = (Kind.VALID, Kind.VALID, Kind.VALID, Kind.DAMAGED, Kind.DAMAGED, Kind.RANDOM, Kind.NOISE)
 ADMINISTRATOR = User("root", "root-secret")
 # Ports are opened and clients waited for: their own tests have them, and a campaign has no time for them.
-SLOW = {"Restart", "Stop", "Start", "Crash", "OrderClient"}
+SLOW = {"Restart", "Stop", "Start", "Crash", "CommandClient"}
 REFUSED = {grpc.StatusCode.INVALID_ARGUMENT, grpc.StatusCode.FAILED_PRECONDITION}
 # The values of plausible requests, by field.
 WORDS: dict[str, tuple[Any, ...]] = {

@@ -348,11 +348,11 @@ class Control:
         fill(totals, self._broker.totals())
         return totals
 
-    async def order_client(self, request: ctl.ClientOrder) -> ctl.ClientReplies:
+    async def command_client(self, request: ctl.ClientCommand) -> ctl.ClientReplies:
         """Send a command to a client."""
         broker, client_id = self._broker, request.client_id
         reply = None
-        match request.order:
+        match request.command:
             case "print_stack_trace":
                 reply = await broker.print_stack_trace(client_id)
             case "verify_message":
@@ -361,7 +361,7 @@ class Control:
                 await broker.reconnect_endpoints(client_id)
             case other:
                 raise ValueError(
-                    f"order must be print_stack_trace, verify_message or reconnect_endpoints; got {other!r}"
+                    f"command must be print_stack_trace, verify_message or reconnect_endpoints; got {other!r}"
                 )
         return _list(ctl.ClientReplies(), () if reply is None else (reply,))
 

@@ -75,7 +75,7 @@ def test_no_request_breaks_the_control_service() -> None:
     """Another tenth goes to the control service: what it refuses has changed nothing, and it never fails."""
     codes = control_campaign(DOCUMENTED, REQUESTS // 10, SEED)
     done = {method for method, code in codes if code == "OK"}
-    assert done >= set(CONTROL) - {"Restart", "Stop", "Start", "Crash", "OrderClient"}
+    assert done >= set(CONTROL) - {"Restart", "Stop", "Start", "Crash", "CommandClient"}
 
 
 @settings(

@@ -654,20 +654,20 @@ class Totals(_Message):
     ) -> None: ...
     def ClearField(self, field_name: Literal["messages", "leases", "polls", "clients", "delayed", "half", "deadlines", "by_topic"]) -> None: ...
 
-class ClientOrder(_Message):
+class ClientCommand(_Message):
     client_id: str
-    order: str
+    command: str
     topic: str
     message_id: str
     def __init__(
         self,
         *,
         client_id: str | None = ...,
-        order: str | None = ...,
+        command: str | None = ...,
         topic: str | None = ...,
         message_id: str | None = ...,
     ) -> None: ...
-    def ClearField(self, field_name: Literal["client_id", "order", "topic", "message_id"]) -> None: ...
+    def ClearField(self, field_name: Literal["client_id", "command", "topic", "message_id"]) -> None: ...
 
 class ClientReply(_Message):
     client_id: str
