@@ -14,7 +14,7 @@ from pathlib import Path
 
 from aiorocketmq_conformance.case import load
 
-from tools import matrix_page, profile_page, rules_page, state_pages
+from tools import matrix_page, profile_page, rules_page, state_pages, support_page
 
 REFERENCE = Path(__file__).resolve().parents[1] / "docs" / "reference"
 RUNS = REFERENCE / "runs"
@@ -28,6 +28,7 @@ def pages() -> dict[Path, str]:
         REFERENCE / "rules.md": rules_page.page(RULES, load()),
         REFERENCE / "matrix.md": matrix_page.page(matrix_page.read_runs(RUNS), matrix_page.reasons(REASONS)),
         REFERENCE / "profile-fields.md": profile_page.page(RUNS),
+        REFERENCE / "support.md": support_page.page(matrix_page.read_runs(RUNS)),
         REFERENCE / "states.md": state_pages.page(),
         **{REFERENCE / name: drawing for name, drawing in state_pages.drawings().items()},
     }

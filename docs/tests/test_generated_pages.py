@@ -13,7 +13,15 @@ ROOT = pages.REFERENCE.parents[1]
 
 @pytest.mark.parametrize(
     "name",
-    ["rules.md", "matrix.md", "profile-fields.md", "states.md", "states-message.svg", "states-consumer.svg"],
+    [
+        "rules.md",
+        "matrix.md",
+        "support.md",
+        "profile-fields.md",
+        "states.md",
+        "states-message.svg",
+        "states-consumer.svg",
+    ],
 )
 def test_the_page_is_what_its_sources_give(name: str) -> None:
     made = {path.name: text for path, text in pages.pages().items()}
