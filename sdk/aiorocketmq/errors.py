@@ -1,37 +1,37 @@
 """Every error of this library, by what the caller can do next.
 
 RocketMQError
-├── UsageError                wrong use: fix the code
-├── RefusedError                   the server said no: fix the request
-│   ├── TopicNotFoundError         create the topic, or correct its name
-│   │   └── TopicUnavailableError         it was there before: its brokers are away, trying again may help
-│   ├── GroupNotFoundError         create the consumer group, or correct its name
-│   ├── OffsetNotFoundError        nothing was committed, or the offset is gone
-│   ├── NotFoundError              whatever else was asked for does not exist
-│   ├── IllegalNameError           a topic, group, or access point with a name the server does not take
-│   ├── IllegalMessageError        tag, key, property, id, group or delivery time of a message
-│   ├── MessageTooLargeError       body, properties or headers over the server's limit
-│   ├── TypeMismatchError          the topic takes another type of message
-│   ├── IllegalFilterError         a TAG or SQL expression that the server cannot read
-│   ├── IllegalDurationError       an invisible or polling time out of range
-│   ├── LeaseLostError             the lease of the message is over; it will be (or was) delivered again
-│   ├── SessionLostError      the server does not know this client's settings any more
-│   ├── TransactionLostError       the server does not know the transaction
-│   ├── PermissionDeniedError      credentials, rights, or a topic that is closed for this use
-│   ├── QuotaExceededError         a quota of the server is used up
-│   ├── NotSupportedError             the server does not offer this call
-│   └── ServerError           the server failed at it; trying again may help
+├── UsageError                    wrong use: fix the code
+├── RefusedError                  the server refused the request: change it
+│   ├── TopicNotFoundError        create the topic, or correct its name
+│   │   └── TopicUnavailableError it existed before: its brokers are unavailable, a retry may help
+│   ├── GroupNotFoundError        create the consumer group, or correct its name
+│   ├── OffsetNotFoundError       nothing was committed, or the message was deleted
+│   ├── NotFoundError             another requested object does not exist
+│   ├── IllegalNameError          a topic, group or access point with a name that the server does not accept
+│   ├── IllegalMessageError       tag, key, property, id, group or delivery time of a message
+│   ├── MessageTooLargeError      body, properties or headers over the server's limit
+│   ├── TypeMismatchError         the topic has another type of message
+│   ├── IllegalFilterError        a TAG or SQL expression that the server cannot parse
+│   ├── IllegalDurationError      an invisible or polling time out of range
+│   ├── LeaseLostError            the lease has expired; the message will be (or was) redelivered
+│   ├── SessionLostError          the server does not know this client's settings any more
+│   ├── TransactionLostError      the server does not know the transaction
+│   ├── PermissionDeniedError     credentials, rights, or a topic that is not readable or writable
+│   ├── QuotaExceededError        a quota of the server is exhausted
+│   ├── NotSupportedError         the server does not offer this call
+│   └── ServerError               the server failed to process the request; a retry may help
 │       └── MalformedAnswerError  its answer could not be decoded or used
-├── SendManyError             some of many messages were not stored; both kinds are on it
-├── TransactionUnconfirmedError    its end is not confirmed: the server asks the transaction checker
-├── AckManyError              some of many acknowledgements had no effect; both kinds are on it
-├── PayloadError              a body is not what the codec reads
-├── BusyError                      throttled: try again later
-├── UnreachableError               no connection, or no answer in time
-├── CredentialsProviderError  the coroutine that provides credentials raised an exception
-├── BackgroundTaskError       a background task of this client failed again and again: open a new client
-├── QueueRevokedError         the queue belongs to another member of the group by now
-└── ClosedError                    this client was closed, or not opened yet
+├── SendManyError                 some of many messages were not stored; `outcomes` has an entry for each
+├── TransactionUnconfirmedError   its end was not confirmed: the server checks the transaction later
+├── AckManyError                  some of many messages were not acknowledged; `outcomes` has an entry for each
+├── BusyError                     throttled: try again later
+├── UnreachableError              no connection, or no answer in time
+├── PayloadError                  a body is not what the codec reads
+├── CredentialsProviderError      the coroutine that provides credentials raised an exception
+├── BackgroundTaskError           a background task of this client failed repeatedly: open a new client
+├── QueueRevokedError             another member of the group owns the queue by now
+└── ClosedError                   this client was closed, or is not open yet
 """
 
 from __future__ import annotations

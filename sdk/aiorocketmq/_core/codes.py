@@ -63,7 +63,7 @@ class Code(IntEnum):
 
 
 def code_name(code: int) -> str:
-    """The contract's name of `code`, or the number itself where the contract has none."""
+    """The contract's name of `code`, or the number itself if the contract has none."""
     try:
         return Code(code).name
     except ValueError:

@@ -20,7 +20,7 @@ from typing import TypeVar
 
 
 class ClientState(Enum):
-    """Where a client is in its life."""
+    """State of a client."""
 
     NEW = "new"
     STARTING = "starting"
@@ -43,7 +43,7 @@ class ClientInput(Enum):
 
 
 class StreamState(Enum):
-    """Where a settings stream is in its life."""
+    """State of a settings stream."""
 
     CLOSED = "closed"
     WAITING = "waiting"
@@ -101,7 +101,7 @@ class ImpossibleStepError(Exception):
 
 
 def step(table: dict[tuple[State, Input], State], state: State, given: Input) -> State:
-    """The state after `given`; raises ImpossibleStepError where the table has none."""
+    """Return the state after `given`; raises ImpossibleStepError if the table has none."""
     try:
         return table[state, given]
     except KeyError:

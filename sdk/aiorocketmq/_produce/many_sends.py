@@ -36,7 +36,7 @@ class _Batch:
 
 
 class ManySends:
-    """One call of `send_many`. `max_batch` is None where nothing may travel together."""
+    """One call of `send_many`. `max_batch` is None if nothing may be batched."""
 
     def __init__(
         self, messages: Sequence[Message], send: SendCall, sender: Sender, max_batch: int | None

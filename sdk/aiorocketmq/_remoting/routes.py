@@ -116,7 +116,7 @@ def as_list(value: JsonValue) -> list[JsonValue]:
 
 
 def typed(value: JsonValue, kind: type[T]) -> T:
-    """`value` if it is of this type, where True and False are no numbers; ValueError if not."""
+    """Return `value` if it is of this type, in which True and False are no numbers; ValueError if not."""
     if not isinstance(value, kind) or (kind is int and isinstance(value, bool)):
         raise ValueError(f"{kind.__name__} expected, not {type(value).__name__}")
     return value

@@ -64,7 +64,7 @@ class SettingsStream:
             raise self._silent() from None
 
     async def write(self, command: pb.TelemetryCommand) -> None:
-        """Send one command; raises UnreachableError where the stream is not open."""
+        """Send one command; raises UnreachableError if the stream is not open."""
         stream = self._stream
         if stream is None:
             raise UnreachableError(

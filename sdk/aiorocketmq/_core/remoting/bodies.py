@@ -106,7 +106,7 @@ def lock_body(client_id: str, group: str, queues: Iterable[MessageQueue]) -> byt
 
 
 def parse_locked(body: bytes) -> frozenset[MessageQueue]:
-    """The queues that are locked in the answer to request 41; ValueError where it is none."""
+    """Return the queues that are locked in the answer to request 41; ValueError if malformed."""
     data = loads(body)
     locked = data.get("lockOKMQSet") if isinstance(data, dict) else None
     if not isinstance(locked, list):
