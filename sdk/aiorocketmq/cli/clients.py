@@ -1,4 +1,4 @@
-"""`aiorocketmq client`: who consumes in a group, and who produces."""
+"""`aiorocketmq client`: list the consumers and producers of a group."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ def client() -> None:
 @click.option(
     "--producer-group",
     callback=group_name,
-    help="The producer group; for producers at gRPC addresses, the name of a topic of theirs.",
+    help="The producer group; for producers at gRPC addresses, the name of one of their topics.",
 )
 @json_option
 @server_options
 def list_clients(group: str | None, producer_group: str | None, as_json: bool, server: Masters) -> None:
-    """List the consumers, or the producers, that brokers know in a group; none is no error.
+    """List the consumers, or the producers, of a group that are connected to brokers; none is no error.
 
     Those behind a separate proxy (cluster mode) are known to that proxy only, and are not listed.
 

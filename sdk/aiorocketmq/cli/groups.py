@@ -43,7 +43,7 @@ def group() -> None:
 )
 @server_options
 def create_group(name: str, ordered: bool, max_attempts: int, server: Masters) -> None:
-    """Create consumer group NAME on every master, or replace its settings by these.
+    """Create consumer group NAME on every master, or replace all of its settings.
 
     Example: aiorocketmq group create billing --max-attempts 5
     """
@@ -65,7 +65,7 @@ def create_group(name: str, ordered: bool, max_attempts: int, server: Masters) -
 @click.option("--consume/--no-consume", "consume_enabled", default=None, help="Whether it receives messages.")
 @server_options
 def alter_group(name: str, backoff: Sequence[float], server: Masters, **settings: Any) -> None:
-    """Change what is given of consumer group NAME on every master that has it.
+    """Change the given settings of consumer group NAME on every master that has it.
 
     Example: aiorocketmq group alter billing --max-attempts 5 --backoff 1 --backoff 30
     """
@@ -78,7 +78,7 @@ def alter_group(name: str, backoff: Sequence[float], server: Masters, **settings
 @click.argument("name", callback=group_name)
 @server_options
 def delete_group(name: str, server: Masters) -> None:
-    """Delete consumer group NAME with its progress; one that does not exist is no error.
+    """Delete consumer group NAME with its offsets; an unknown group is no error.
 
     Example: aiorocketmq group delete billing
     """
@@ -119,7 +119,7 @@ def describe_group(name: str, as_json: bool, server: Masters) -> None:
 @json_option
 @server_options
 def progress(name: str, topic: str | None, as_json: bool, server: Masters) -> None:
-    """Show how far consumer group NAME is in each queue, and which member owns the queue.
+    """Show committed offset and lag of consumer group NAME in each queue, and the member that owns the queue.
 
     Members at gRPC addresses own no queues.
 
@@ -198,7 +198,7 @@ def redrive(
 ) -> None:
     """Send the dead letters of consumer group NAME back to the topics that they came from.
 
-    Called again, it goes on where it ended: nothing is sent twice. Each choice of --topic, --tag, --key, --since and
+    Called again, it continues where it ended: nothing is sent twice. Each choice of --topic, --tag, --key, --since and
     --until has a progress of its own.
 
     \b

@@ -55,7 +55,7 @@ def send(
 ) -> None:
     """Send BODY to TOPIC; without BODY, standard input is the body.
 
-    Prints one receipt a message. Exit code 4 when the server cannot be reached or refuses.
+    Prints one receipt per message. Exit code 4 if the server cannot be reached or refuses.
 
     \b
     Examples:
@@ -182,7 +182,7 @@ def receive(
 ) -> None:
     """Receive messages of TOPIC, print and acknowledge them.
 
-    Ends after --max messages, or when nothing has come for --wait seconds. Exit code 4 when the server cannot be
+    Ends after --max messages, or if nothing arrives for --wait seconds. Exit code 4 if the server cannot be
     reached or refuses.
 
     \b

@@ -71,7 +71,7 @@ def list_messages(
 @json_option
 @server_options
 def describe_message(topic: str, message_id: str, as_json: bool, server: Masters) -> None:
-    """Show the message of TOPIC with MESSAGE_ID, its sender's or the broker's own.
+    """Show the message of TOPIC with MESSAGE_ID, the sender's id or the broker's.
 
     Example: aiorocketmq message describe orders 01AB6E4A5C1F2D1B1E07D5A4F300000000
     """

@@ -29,7 +29,7 @@ def topic() -> None:
 )
 @server_options
 def create_topic(name: str, kind: str, queues: int, server: Masters) -> None:
-    """Create topic NAME on every master, or change it to this.
+    """Create topic NAME on every master, or replace its settings.
 
     Example: aiorocketmq topic create orders --type FIFO
     """
@@ -52,7 +52,7 @@ def alter_topic(
     writable: bool | None,
     server: Masters,
 ) -> None:
-    """Change what is given of topic NAME on every master that has it.
+    """Change the given settings of topic NAME on every master that has it.
 
     Example: aiorocketmq topic alter orders --queues 16
     """
@@ -66,7 +66,7 @@ def alter_topic(
 @click.argument("name", callback=topic_name)
 @server_options
 def delete_topic(name: str, server: Masters) -> None:
-    """Delete topic NAME with its messages; one that does not exist is no error.
+    """Delete topic NAME with its messages; an unknown topic is no error.
 
     Example: aiorocketmq topic delete orders
     """
