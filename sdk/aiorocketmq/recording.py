@@ -106,9 +106,11 @@ class Recorder(Hook):
         order_grain: Literal["message_group", "queue"] | None = None,
     ) -> None:
         if order_grain not in (None, "message_group", "queue"):
-            raise ValueError(f"order_grain is 'message_group' or 'queue', not {order_grain!r}")
+            raise ValueError(f"order_grain must be 'message_group' or 'queue', got {order_grain!r}")
         if rows_per_file < 1 or not seconds_per_file > 0:
-            raise ValueError("rows_per_file and seconds_per_file must be positive")
+            raise ValueError(
+                f"rows_per_file and seconds_per_file must be positive, got {rows_per_file} and {seconds_per_file}"
+            )
         self._writing = _writing()
         from aiorocketmq._recording.filesystems import name_of, place
 
