@@ -194,7 +194,7 @@ def test_what_ordered_groups_lock_is_told_where_it_is_known(
 
 def test_a_grain_that_is_none_is_refused(tmp_path: Path) -> None:
     wrong: Any = "topic"
-    with pytest.raises(ValueError, match="order_grain is 'message_group' or 'queue', not 'topic'"):
+    with pytest.raises(ValueError, match="order_grain must be 'message_group' or 'queue', got 'topic'"):
         Recorder(tmp_path, order_grain=wrong)
 
 
