@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import re
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -27,6 +26,7 @@ from aiorocketmq.errors import (
     UnreachableError,
 )
 
+from sdk.tests.pages import functions_of
 from sdk.tests.servers.test_beside_java import java_member
 from sdk.tests.servers.test_shared_queues import News
 
@@ -246,17 +246,14 @@ async def test_what_is_unknown_is_one_clear_error(place: Place) -> None:
 
 async def test_the_program_of_the_page_runs(place: Place, capsys: pytest.CaptureFixture[str]) -> None:
     place.needs_5("it takes the nearest message for a time")
-    page = Path(__file__).parents[3] / "docs/how-to/administer.md"
-    names: dict[str, Any] = {}
-    for block in re.findall(r"^```python\n(.*?)^```", page.read_text("utf-8"), re.MULTILINE | re.DOTALL):
-        exec(block, names)
+    names = functions_of("administer.md")
     topic, group = await place.topic(queues=2), await place.group()
     *_, last = await send(place, topic, *range(6))
     async with Admin(place.namesrv) as admin:
         await indexed(admin, topic, last)
-    assert await names["total_lag"](place.namesrv, group, topic) == 6
-    await names["replay"](place.namesrv, group, topic, datetime.now(UTC))
-    assert await names["total_lag"](place.namesrv, group, topic) == 0
-    capsys.readouterr()
-    await names["show"](place.namesrv, topic, "k3")
+        assert await names["total_lag"](admin, group, topic) == 6
+        await names["replay"](admin, group, topic, datetime.now(UTC))
+        assert await names["total_lag"](admin, group, topic) == 0
+        capsys.readouterr()
+        await names["show"](admin, topic, "k3")
     assert capsys.readouterr().out.endswith(" b'3'\n")

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-import re
 import sys
 from collections import Counter
 from collections.abc import Callable, Sequence
@@ -36,6 +35,8 @@ from aiorocketmq.errors import (
 from aiorocketmq.hooks import AssignEvent, Event, Hook
 from aiorocketmq.pull_consumer import Offset, PullBatch
 from anyio import run_process
+
+from sdk.tests.pages import functions_of
 
 if TYPE_CHECKING:
     from sdk.tests.conftest import Place
@@ -400,11 +401,8 @@ async def test_every_broadcast_member_reads_everything_and_goes_on_by_its_file(
 async def test_the_programs_of_the_page_run(place: Place, capsys: pytest.CaptureFixture[str]) -> None:
     topic, group = await place.topic(queues=2), await place.group()
     await send(place, topic, 0, 12)
-    page = Path(__file__).parents[3] / "docs/how-to/share-queues.md"
-    names: dict[str, Any] = {}
-    for block in re.findall(r"^```python\n(.*?)^```", page.read_text("utf-8"), re.MULTILINE | re.DOTALL):
-        exec(block, names)
-    assert await names["read"](place.namesrv, topic, group, 12) == 0
+    names = functions_of("share-queues.md")
+    await names["read"](place.namesrv, topic, group, 12)
     assert capsys.readouterr().out.count("\n") == 12
     assert await names["count_last_hour"](place.namesrv, topic) == 12
 
