@@ -4,7 +4,7 @@ from dataclasses import replace
 
 from aiorocketmq_fake.core.commands.storing import Storage
 from aiorocketmq_fake.core.state import State
-from aiorocketmq_fake.core.values.classic_model import Classic
+from aiorocketmq_fake.core.values.classic_model import with_origin
 from aiorocketmq_fake.core.values.events import DeadLettered, StoredAs
 from aiorocketmq_fake.core.values.model import StoredMessage
 from aiorocketmq_fake.core.values.names import dead_letter_topic, plain_retry_topic
@@ -31,14 +31,8 @@ class DeadLetters:
         topic = self._storage.system_topic(dead_letter_topic(group))
         if profile.dead_letters_make_retry_topic:
             self._storage.system_topic(plain_retry_topic(group))
-        with_origin = profile.dead_letters_tell_origin
-        classic = message.content.classic or Classic()
-        properties = {
-            "RETRY_TOPIC": message.topic,
-            "ORIGIN_MESSAGE_ID": message.content.message_id,
-            **classic.properties,
-        }
-        content = replace(message.content, topic=topic.name, classic=replace(classic, properties=properties))
+        classic = with_origin(message.content.classic, message.topic, message.content.message_id)
+        content = replace(message.content, topic=topic.name, classic=classic)
         copy = self._storage.append(
             topic,
             0,
@@ -46,7 +40,7 @@ class DeadLetters:
             profile.dead_letter_type or message.message_type,
             StoredAs.DEAD_LETTER,
             attempts_before=message.attempts_before + 1 if profile.dead_letters_keep_attempts else 0,
-            origin=message if with_origin else None,
+            origin=message if profile.dead_letters_tell_origin else None,
         )
         self._storage.announce(topic, copy)
         return copy

@@ -11,7 +11,7 @@ from aiorocketmq_fake.core.records.groups import Group
 from aiorocketmq_fake.core.records.timers import Timer
 from aiorocketmq_fake.core.state import State, milliseconds
 from aiorocketmq_fake.core.values import limits
-from aiorocketmq_fake.core.values.classic_model import Classic, SendBack
+from aiorocketmq_fake.core.values.classic_model import SendBack, with_origin
 from aiorocketmq_fake.core.values.codes import Code, Refusal
 from aiorocketmq_fake.core.values.events import SentBack, StoredAs
 from aiorocketmq_fake.core.values.model import OutgoingMessage, StoredMessage
@@ -76,18 +76,13 @@ class SendingBack:
 
     def _marked(self, message: StoredMessage, request: SendBack, level: int) -> StoredMessage:
         content = message.content
-        classic = content.classic or Classic()
-        properties = {
-            "RETRY_TOPIC": content.topic,
-            "ORIGIN_MESSAGE_ID": request.origin_id or content.message_id,
-            # Only the first copy records the origin of the message.
-            **classic.properties,
+        marks = {
             "REAL_TOPIC": plain_retry_topic(request.group),
             "REAL_QID": "0",
             "DELAY": str(level),
             "WAIT": "false",
         }
-        classic = replace(classic, properties=properties)
+        classic = with_origin(content.classic, content.topic, request.origin_id or content.message_id, marks)
         return replace(message, content=replace(content, classic=classic))
 
     def _on_due(self, retry: _Retry) -> None:

@@ -1,7 +1,7 @@
 """Values of the classic remoting protocol: additional fields of its messages, members of its groups."""
 
 from collections.abc import Mapping
-from dataclasses import field
+from dataclasses import field, replace
 from types import MappingProxyType
 
 from aiorocketmq_fake.core.values.codes import FilterType
@@ -35,6 +35,16 @@ class Classic:
     """Seconds from the send until it is visible; None: at once, or at `delivery_timestamp`."""
     properties: Mapping[str, str] = field(default_factory=_no_properties)
     """Properties with reserved names, except those that are fields of the message."""
+
+
+def with_origin(
+    classic: Classic | None, topic: str, message_id: str, more: Mapping[str, str] = _NONE
+) -> Classic:
+    """Return the fields of a copy that goes to another topic: the origin, unless an earlier copy recorded it, and
+    `more` properties."""
+    classic = classic or Classic()
+    properties = {"RETRY_TOPIC": topic, "ORIGIN_MESSAGE_ID": message_id, **classic.properties, **more}
+    return replace(classic, properties=properties)
 
 
 # Members of groups
