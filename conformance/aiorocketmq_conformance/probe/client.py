@@ -329,11 +329,20 @@ class ProbeClient:
         reply: pb.NotifyClientTerminationResponse = await self.unary("NotifyClientTermination", request)
         return reply
 
-    async def query_route(self, topic: str) -> pb.QueryRouteResponse:
-        """Query the topic's queues."""
-        reply: pb.QueryRouteResponse = await self.unary(
-            "QueryRoute", pb.QueryRouteRequest(topic=resource(topic), endpoints=self._endpoints)
+    async def query_route(
+        self, topic: str, *, namespace: str = "", endpoints: pb.Endpoints | None = None
+    ) -> pb.QueryRouteResponse:
+        """Query the topic's queues; by default as a client of this endpoint does."""
+        request = pb.QueryRouteRequest(
+            topic=resource(topic, namespace), endpoints=endpoints or self._endpoints
         )
+        reply: pb.QueryRouteResponse = await self.unary("QueryRoute", request)
+        return reply
+
+    async def recall(self, topic: str, handle: str) -> pb.RecallMessageResponse:
+        """Recall a delayed message."""
+        request = pb.RecallMessageRequest(topic=resource(topic), recall_handle=handle)
+        reply: pb.RecallMessageResponse = await self.unary("RecallMessage", request)
         return reply
 
     async def query_assignment(self, topic: str, group: str) -> pb.QueryAssignmentResponse:

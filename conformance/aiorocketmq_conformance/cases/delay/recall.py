@@ -8,20 +8,13 @@ from aiorocketmq_conformance.case import EXTENSION, SHOULD, case
 from aiorocketmq_conformance.cases.delay.delivery import due, later, prepared
 from aiorocketmq_conformance.fixture import Fixture, once_each
 from aiorocketmq_conformance.probe.answers import code_of
-from aiorocketmq_conformance.probe.client import CallFailed, ProbeClient
+from aiorocketmq_conformance.probe.client import CallFailed
 from aiorocketmq_conformance.tolerances import PROMPT
 from aiorocketmq_conformance.verdicts import NotApplicable
 
 NEEDS = ("type.delay", "recall")
 AHEAD = 15.0
 """Delay of messages to be recalled in seconds: the recall must be in time on a busy machine."""
-
-
-async def recall(client: ProbeClient, topic: str, handle: str) -> pb.RecallMessageResponse:
-    """Recall a message."""
-    request = pb.RecallMessageRequest(topic=pb.Resource(name=topic), recall_handle=handle)
-    reply: pb.RecallMessageResponse = await client.unary("RecallMessage", request)
-    return reply
 
 
 @case("recall.handle", rules=("R4.12", "R4.24"), level=EXTENSION, needs=NEEDS)
@@ -42,7 +35,7 @@ async def before_due(fixture: Fixture) -> None:
     (other,) = await later(fixture, topic, AHEAD, "kept")
     await fixture.clock.sleep(1.0)
     producer = await fixture.producer(topic)
-    reply = await recall(producer, topic, sent.receipt.recall_handle)
+    reply = await producer.recall(topic, sent.receipt.recall_handle)
     assert (code_of(reply), reply.message_id) == ("OK", sent.id), f"answered with {reply}"
     once_each([other], await consumer.receive_for(AHEAD + 15.0, settle=True))
 
@@ -53,7 +46,7 @@ async def only_target(fixture: Fixture) -> None:
     topic, consumer = await prepared(fixture)
     sent = await later(fixture, topic, AHEAD, *map(str, range(5)))
     producer = await fixture.producer(topic)
-    reply = await recall(producer, topic, sent[2].receipt.recall_handle)
+    reply = await producer.recall(topic, sent[2].receipt.recall_handle)
     assert reply.status.code == pb.Code.OK, f"answered with {reply}"
     once_each([*sent[:2], *sent[3:]], await consumer.receive_for(AHEAD + 10.0, settle=True))
 
@@ -65,7 +58,7 @@ async def after_due(fixture: Fixture) -> None:
     (sent,) = await later(fixture, topic, 2.0, "m")
     delivery = await consumer.find(sent, within=3 * PROMPT)
     producer = await fixture.producer(topic)
-    reply = await recall(producer, topic, sent.receipt.recall_handle)
+    reply = await producer.recall(topic, sent.receipt.recall_handle)
     assert reply.status.code != pb.Code.OK
     fixture.note("answer", code_of(reply))
     await consumer.ack(delivery)
@@ -77,9 +70,9 @@ async def twice(fixture: Fixture) -> None:
     topic, consumer = await prepared(fixture)
     (sent,) = await later(fixture, topic, AHEAD, "recalled")
     producer = await fixture.producer(topic)
-    reply = await recall(producer, topic, sent.receipt.recall_handle)
+    reply = await producer.recall(topic, sent.receipt.recall_handle)
     assert reply.status.code == pb.Code.OK, f"answered with {reply}"
-    second = await recall(producer, topic, sent.receipt.recall_handle)
+    second = await producer.recall(topic, sent.receipt.recall_handle)
     fixture.note("second answer", code_of(second))
     at = {"deliver_at": fixture.clock.wall()}
     await fixture.expect_nothing(consumer, AHEAD + 7.0, sentinel=at)
@@ -96,7 +89,7 @@ async def garbage(fixture: Fixture, text: str) -> None:
     """A malformed handle ({}) is refused, and the server keeps working."""
     topic, consumer = await prepared(fixture)
     producer = await fixture.producer(topic)
-    reply = await recall(producer, topic, text)
+    reply = await producer.recall(topic, text)
     assert reply.status.code != pb.Code.OK
     (sent,) = await later(fixture, topic, 1.0, "m")
     await consumer.ack(await consumer.find(sent, within=3 * PROMPT))
@@ -109,7 +102,7 @@ async def foreign_topic(fixture: Fixture) -> None:
     other = await fixture.topic(1, type="DELAY")
     (sent,) = await later(fixture, topic, 5.0, "m")
     producer = await fixture.producer(topic, other)
-    reply = await recall(producer, other, sent.receipt.recall_handle)
+    reply = await producer.recall(other, sent.receipt.recall_handle)
     assert reply.status.code != pb.Code.OK
     await consumer.ack(await consumer.find(sent, within=5.0 + 3 * PROMPT))
 
@@ -121,7 +114,7 @@ async def wrong_type_topic(fixture: Fixture) -> None:
     (sent,) = await later(fixture, topic, 30.0, "m")
     normal = await fixture.topic(1)
     producer = await fixture.producer(normal)
-    reply = await recall(producer, normal, sent.receipt.recall_handle)
+    reply = await producer.recall(normal, sent.receipt.recall_handle)
     assert code_of(reply) == "MESSAGE_PROPERTY_CONFLICT_WITH_TYPE"
 
 
@@ -134,7 +127,7 @@ async def race(fixture: Fixture) -> None:
     recalled = set()
     for one in sent:
         await fixture.clock.sleep(max(due(one) - 0.1 - fixture.clock.now(), 0.0))
-        reply = await recall(producer, topic, one.receipt.recall_handle)
+        reply = await producer.recall(topic, one.receipt.recall_handle)
         if reply.status.code == pb.Code.OK:
             recalled.add(one.id)
     ids = {one.id for one in await consumer.receive_for(15.0, settle=True)}
@@ -149,7 +142,7 @@ async def restart(fixture: Fixture) -> None:
     topic, consumer = await prepared(fixture)
     (sent,) = await later(fixture, topic, AHEAD, "recalled")
     producer = await fixture.producer(topic)
-    assert (await recall(producer, topic, sent.receipt.recall_handle)).status.code == pb.Code.OK
+    assert (await producer.recall(topic, sent.receipt.recall_handle)).status.code == pb.Code.OK
     await fixture.target.restart()
     successor = await fixture.consumer(topic, group=consumer.group, prime=False)
     await fixture.expect_nothing(successor, 20.0, sentinel={"deliver_at": fixture.clock.wall()})
@@ -164,7 +157,7 @@ async def disabled(fixture: Fixture) -> None:
     (sent,) = await later(fixture, topic, 5.0, "m")
     producer = await fixture.producer(topic)
     try:
-        reply = await recall(producer, topic, sent.receipt.recall_handle)
+        reply = await producer.recall(topic, sent.receipt.recall_handle)
     except CallFailed as failed:
         # Servers before 5.3 do not know the call.
         if failed.code != "UNIMPLEMENTED":

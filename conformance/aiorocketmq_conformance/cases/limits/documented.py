@@ -107,11 +107,9 @@ async def route_without_scheme(fixture: Fixture) -> str:
     """A route query with endpoints without a scheme is ILLEGAL_ACCESS_POINT."""
     topic = await fixture.topic(1)
     producer = await fixture.producer(topic)
-    request = pb.QueryRouteRequest(
-        topic=requests.resource(topic), endpoints=requests.endpoints(fixture.target.endpoint)
-    )
-    request.endpoints.scheme = pb.AddressScheme.ADDRESS_SCHEME_UNSPECIFIED
-    return code_of(await producer.unary("QueryRoute", request))
+    endpoints = requests.endpoints(fixture.target.endpoint)
+    endpoints.scheme = pb.AddressScheme.ADDRESS_SCHEME_UNSPECIFIED
+    return code_of(await producer.query_route(topic, endpoints=endpoints))
 
 
 @documented("other-namespace", "TOPIC_NOT_FOUND", rules=("R14.7",))
@@ -119,10 +117,7 @@ async def other_namespace(fixture: Fixture) -> str:
     """A topic does not exist in another namespace."""
     topic = await fixture.topic(1)
     producer = await fixture.producer(topic)
-    request = pb.QueryRouteRequest(
-        topic=requests.resource(topic, "elsewhere"), endpoints=requests.endpoints(fixture.target.endpoint)
-    )
-    return code_of(await producer.unary("QueryRoute", request))
+    return code_of(await producer.query_route(topic, namespace="elsewhere"))
 
 
 @documented("negative-batch", "BAD_REQUEST", rules=("R5.3",))
@@ -464,5 +459,4 @@ async def _dead_letter(fixture: Fixture) -> Delivery:
 
 async def _recall(fixture: Fixture, topic: str, handle: str) -> str:
     producer = await fixture.producer(topic)
-    request = pb.RecallMessageRequest(topic=requests.resource(topic), recall_handle=handle)
-    return code_of(await producer.unary("RecallMessage", request))
+    return code_of(await producer.recall(topic, handle))
