@@ -9,7 +9,6 @@ from __future__ import annotations
 import argparse
 import importlib.metadata
 import json
-import os
 import platform
 import subprocess
 import sys
@@ -22,7 +21,7 @@ from benchmarks.page import demands, page, real_demands
 from benchmarks.parts import PARTS
 from benchmarks.plan import APACHE, CLIENTS, OURS, STUB, WORKS
 from benchmarks.real import real_run
-from benchmarks.running import QUEUES, ROOT, Effort, Result, measured, serving
+from benchmarks.running import QUEUES, ROOT, Effort, Result, computer, measured, serving
 from benchmarks.sizes import REPEATS
 from tools.peer_environment import PeerUnavailableError, apache_python
 
@@ -73,7 +72,7 @@ def machine(interpreters: Mapping[str, Path]) -> dict[str, str]:
     ]
     facts = {
         "date": datetime.now(UTC).date().isoformat(),
-        "machine": f"{platform.system()} {platform.machine()}, {os.cpu_count()} cores",
+        "machine": computer(),
         "Python": f"{platform.python_implementation()} {platform.python_version()}",
         "versions": ", ".join(versions),
     }

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import argparse
 import json
-import os
 import platform
 from collections.abc import Mapping, Sequence
 from datetime import date
 from typing import Any, TypedDict
 
-from benchmarks.running import ROOT
+from benchmarks.running import ROOT, computer
 
 OVER_REMOTING = "aiorocketmq over remoting"
 REFERENCE = ROOT / "docs" / "reference"
@@ -47,7 +46,7 @@ def publish(section: str, options: argparse.Namespace, rows: Sequence[Row]) -> N
         "version": options.version,
         "rounds": options.rounds,
         "date": date.today().isoformat(),
-        "machine": f"{platform.system()} {platform.machine()}, {os.cpu_count()} cores",
+        "machine": computer(),
         "python": platform.python_version(),
         "rows": list(rows),
     }

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import platform
 import subprocess
 import sys
 from collections.abc import Iterator, Mapping, Sequence
@@ -34,6 +35,11 @@ class Effort:
 
 
 Result = dict[str, float | None]
+
+
+def computer() -> str:
+    """Return what this machine is, in a few words."""
+    return f"{platform.system()} {platform.machine()}, {os.cpu_count()} cores"
 
 
 def slug(work: Work, client: str) -> str:

@@ -395,18 +395,15 @@ class ReceivedMessage:
 
         Raises PayloadError if the sender named another content type, if the body is damaged, or if it does not fit; a
         message without content type is tried. The message stays in flight: acknowledge it, or let it be retried."""
-        content_type = self.properties.get(CONTENT_TYPE, codec.content_type)
         if self.corruption is not None:
-            problem = f"is damaged: {self.corruption}"
-        elif content_type.partition(";")[0].strip().lower() != codec.content_type:
-            problem = f"is {content_type}, not {codec.content_type}"
-        else:
-            try:
-                return codec.decode(self.body)
-            except (TypeError, ValueError) as error:
-                problem, cause = f"cannot be decoded: {one_line(str(error))}", error
-                raise self._payload_error(problem) from cause
-        raise self._payload_error(problem)
+            raise self._payload_error(f"is damaged: {self.corruption}")
+        content_type = self.properties.get(CONTENT_TYPE, codec.content_type)
+        if content_type.partition(";")[0].strip().lower() != codec.content_type:
+            raise self._payload_error(f"is {content_type}, not {codec.content_type}")
+        try:
+            return codec.decode(self.body)
+        except (TypeError, ValueError) as error:
+            raise self._payload_error(f"cannot be decoded: {one_line(str(error))}") from error
 
     def _payload_error(self, problem: str) -> PayloadError:
         return PayloadError(

@@ -202,9 +202,8 @@ def _message(letter: ReceivedMessage, topic: str) -> Message:
 
 async def _send(producer: Producer, messages: Sequence[tuple[Message, str]]) -> None:
     """Send all side by side, those of one message group in order, each under its own id; raise the first error."""
-    send = (
-        producer._sender.send
-    )  # the public one makes new ids, by which a message sent twice would not be known
+    # The public method makes new ids, by which a message that is sent twice could not be recognised.
+    send = producer._sender.send
     outcomes = await asyncio.gather(
         *(send(message, message_id=message_id) for message, message_id in messages), return_exceptions=True
     )

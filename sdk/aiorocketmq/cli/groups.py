@@ -206,8 +206,6 @@ def redrive(
       aiorocketmq group redrive billing --dry-run
       aiorocketmq group redrive billing --tag paid --limit 100
     """
-    from dataclasses import asdict
-
     from aiorocketmq.cli.tables import print_rows
     from aiorocketmq.redrive import DeadLetterFilter, Redriven
 
@@ -229,7 +227,7 @@ def redrive(
     if watches:
         click.echo(err=True)
     if as_json:
-        print_rows([asdict(done)], as_json=True)
+        print_rows([done], as_json=True)
         return
     verb = "would be sent" if dry_run else "sent"
     for topic, count in sorted(done.sent.items()):
