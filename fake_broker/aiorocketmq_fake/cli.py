@@ -143,7 +143,8 @@ def fake() -> None:
     "--remoting-port",
     type=click.IntRange(0, 65_535),
     metavar="PORT",
-    help="Port of the classic remoting protocol for namesrv://HOST:PORT; 0 picks a free one.",
+    help="Port of the classic remoting protocol, for namesrv://HOST:PORT and `aiorocketmq topic`, `group` …; 0 picks "
+    "a free one. Default: 9876, or 0 if --listen has port 0.",
 )
 @click.option("--seed", default=0, show_default=True, help="Seed of all random choices.")
 @click.option(
@@ -153,7 +154,10 @@ def fake() -> None:
     help="Write the ready line as JSON here.",
 )
 def serve(**options: Any) -> None:
-    """Serve until SIGINT or SIGTERM; print one line `ready grpc=HOST:PORT control=HOST:PORT …` once calls are accepted.
+    """Serve until SIGINT or SIGTERM; once calls are accepted, print one line.
+
+    It is `ready grpc=HOST:PORT remoting=HOST:PORT control=HOST:PORT …`: addresses of clients, of name server and
+    broker, and of `fake ctl`.
 
     Port 0 picks a free port.
 

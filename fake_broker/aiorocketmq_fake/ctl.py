@@ -7,9 +7,8 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from aiorocketmq_fake.ctl_brokers import COMMANDS
-from aiorocketmq_fake.ctl_catalogue import group, topic
 from aiorocketmq_fake.ctl_clients import client
-from aiorocketmq_fake.ctl_connection import Connection, on_broker as _run
+from aiorocketmq_fake.ctl_connection import Connection, connected, on_broker as _run
 from aiorocketmq_fake.ctl_rates import rate
 from aiorocketmq_fake.ctl_retention import retention
 from aiorocketmq_fake.ctl_users import user
@@ -23,56 +22,17 @@ DISTURBANCES = ("refuse", "fail", "delay", "lose", "drop_reply", "duplicate", "c
 
 
 @click.group()
-@click.option(
-    "--control",
-    default="127.0.0.1:8082",
-    show_default=True,
-    envvar="AIOROCKETMQ_FAKE_CONTROL",
-    metavar="HOST:PORT",
-    help="The control endpoint that `fake serve` printed.",
-)
-@click.option("--broker", metavar="NAME", help="In a cluster: only this broker, such as broker-b.")
-@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
-@click.option(
-    "--access-key",
-    envvar="AIOROCKETMQ_ACCESS_KEY",
-    show_envvar=True,
-    help="If the broker has users: the access key of an administrator.",
-)
-@click.option(
-    "--secret-key",
-    envvar="AIOROCKETMQ_SECRET_KEY",
-    show_envvar=True,
-    help="Prefer the variable: other users of the machine can see arguments.",
-)
-@click.pass_context
-def ctl(
-    context: click.Context,
-    control: str,
-    broker: str | None,
-    as_json: bool,
-    access_key: str | None,
-    secret_key: str | None,
-) -> None:
-    """Control and inspect a running fake broker.
+def ctl() -> None:
+    """Control and inspect a running fake broker: clock, faults, brokers, and what it holds.
 
-    Example: aiorocketmq fake ctl --control 127.0.0.1:8082 clock advance --hours 2
+    Topics, groups and messages are administered as those of servers: `aiorocketmq topic`, `group`, `client`, `message`.
+
+    Example: aiorocketmq fake ctl clock advance --hours 2 --control 127.0.0.1:8082
     """
-    if (access_key is None) != (secret_key is None):
-        raise click.UsageError("give --access-key and --secret-key together, or neither.")
-    user = None
-    if access_key is not None and secret_key is not None:
-        from aiorocketmq_fake.core.commands.access import User
-
-        try:
-            user = User(access_key, secret_key)
-        except ValueError as wrong:
-            raise click.UsageError(str(wrong)) from wrong
-    context.obj = Connection(control, as_json, broker, user)
 
 
 @ctl.command()
-@click.pass_obj
+@connected
 def describe(connection: Connection) -> None:
     """Show version, profile, endpoint and clock of the broker.
 
@@ -96,7 +56,7 @@ def clock() -> None:
 
 
 @clock.command("show")
-@click.pass_obj
+@connected
 def show_clock(connection: Connection) -> None:
     """Show the broker's time, and the next deadline.
 
@@ -115,7 +75,7 @@ def show_clock(connection: Connection) -> None:
 @click.option("--hours", default=0.0)
 @click.option("--patience", default=0.0, help="Real seconds to wait for consumers after each delivery.")
 @click.option("--forget-clients", is_flag=True, help="Clients with an open stream expire, too.")
-@click.pass_obj
+@connected
 def advance(connection: Connection, /, **step: Any) -> None:
     """Move a manual clock; all timers due fire in order.
 
@@ -132,7 +92,7 @@ def advance(connection: Connection, /, **step: Any) -> None:
 
 @clock.command()
 @click.argument("seconds", type=float)
-@click.pass_obj
+@connected
 def jump(connection: Connection, seconds: float) -> None:
     """Set the clock forward or back by SECONDS, as a machine's clock is set.
 
@@ -172,7 +132,7 @@ def fault() -> None:
 @click.option("--seconds", default=0.0, help="delay: on the broker's clock.")
 @click.option("--frames", default=0, help="cut_stream: how many frames to send first.")
 @click.option("--hang", is_flag=True, help="drop_reply: no answer until the caller's own deadline.")
-@click.pass_obj
+@connected
 def add_fault(connection: Connection, /, rpc: str, disturbance: str, code: str | None, **rule: Any) -> None:
     """Inject a fault into calls of RPC (a name such as SendMessage or Remoting.PULL_MESSAGE, '*' or 'Remoting.*').
 
@@ -196,7 +156,7 @@ def add_fault(connection: Connection, /, rpc: str, disturbance: str, code: str |
 
 @fault.command("remove")
 @click.argument("number", type=int)
-@click.pass_obj
+@connected
 def remove_fault(connection: Connection, number: int) -> None:
     """Remove a fault by its number.
 
@@ -206,7 +166,7 @@ def remove_fault(connection: Connection, number: int) -> None:
 
 
 @fault.command("clear")
-@click.pass_obj
+@connected
 def clear_faults(connection: Connection) -> None:
     """Remove all faults.
 
@@ -216,7 +176,7 @@ def clear_faults(connection: Connection) -> None:
 
 
 @fault.command("list")
-@click.pass_obj
+@connected
 def list_faults(connection: Connection) -> None:
     """List the active faults.
 
@@ -236,7 +196,7 @@ def list_faults(connection: Connection) -> None:
 
 @fault.command("cut-streams")
 @click.option("--client-id", help="Only this client's.")
-@click.pass_obj
+@connected
 def cut_streams(connection: Connection, client_id: str | None) -> None:
     """Break the open telemetry streams now.
 
@@ -253,25 +213,25 @@ def cut_streams(connection: Connection, client_id: str | None) -> None:
 def inspect() -> None:
     """Inspect what the broker holds.
 
-    Example: aiorocketmq fake ctl --json inspect deliveries --topic orders
+    Example: aiorocketmq fake ctl inspect deliveries --topic orders --json
     """
 
 
 @inspect.command()
 @click.option("--topic")
 @click.option("--group")
-@click.pass_obj
+@connected
 def deliveries(connection: Connection, topic: str | None, group: str | None) -> None:
     """List past deliveries, oldest first.
 
     Example: aiorocketmq fake ctl inspect deliveries --group billing
     """
-    _run(connection, lambda broker: broker.deliveries(topic, group=group))
+    _run(connection, lambda broker: broker.deliveries(topic, group=group), hidden=("message",))
 
 
 @inspect.command("dead-letters")
 @click.argument("group")
-@click.pass_obj
+@connected
 def dead_letters(connection: Connection, group: str) -> None:
     """List the dead letters of a group.
 
@@ -282,7 +242,7 @@ def dead_letters(connection: Connection, group: str) -> None:
 
 @inspect.command()
 @click.argument("topic")
-@click.pass_obj
+@connected
 def messages(connection: Connection, topic: str) -> None:
     """List the stored messages of a topic.
 
@@ -291,8 +251,19 @@ def messages(connection: Connection, topic: str) -> None:
     _run(connection, lambda broker: broker.messages(topic))
 
 
+@inspect.command("lite-topics")
+@click.argument("topic")
+@connected
+def lite_topics(connection: Connection, topic: str) -> None:
+    """List the lite topics below a parent, with the number of messages in each.
+
+    Example: aiorocketmq fake ctl inspect lite-topics chats
+    """
+    _run(connection, lambda broker: broker.lite_topics(topic))
+
+
 @inspect.command()
-@click.pass_obj
+@connected
 def clients(connection: Connection) -> None:
     """List the clients with stored settings.
 
@@ -303,7 +274,7 @@ def clients(connection: Connection) -> None:
 
 @inspect.command()
 @click.option("--group")
-@click.pass_obj
+@connected
 def leases(connection: Connection, group: str | None) -> None:
     """List the messages in flight.
 
@@ -314,7 +285,7 @@ def leases(connection: Connection, group: str | None) -> None:
 
 @inspect.command()
 @click.option("--group")
-@click.pass_obj
+@connected
 def progress(connection: Connection, group: str | None) -> None:
     """List the progress of groups, queue by queue.
 
@@ -325,7 +296,7 @@ def progress(connection: Connection, group: str | None) -> None:
 
 @inspect.command()
 @click.option("--group")
-@click.pass_obj
+@connected
 def orders(connection: Connection, group: str | None) -> None:
     """List what blocks ordered groups.
 
@@ -335,7 +306,7 @@ def orders(connection: Connection, group: str | None) -> None:
 
 
 @inspect.command()
-@click.pass_obj
+@connected
 def totals(connection: Connection) -> None:
     """Count what the broker holds.
 
@@ -353,8 +324,6 @@ def totals(connection: Connection) -> None:
 for command in COMMANDS:
     ctl.add_command(command)
 ctl.add_command(client)
-ctl.add_command(group)
 ctl.add_command(retention)
 ctl.add_command(rate)
-ctl.add_command(topic)
 ctl.add_command(user)

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from aiorocketmq_fake.ctl_connection import Connection, on_broker
+from aiorocketmq_fake.ctl_connection import Connection, connected, on_broker
 
 if TYPE_CHECKING:
     from aiorocketmq_fake.client import FakeBrokerClient
@@ -15,7 +15,7 @@ __all__ = ["COMMANDS"]
 
 
 @click.command()
-@click.pass_obj
+@connected
 def brokers(connection: Connection) -> None:
     """List the brokers of the cluster, their endpoints and states.
 
@@ -38,57 +38,57 @@ def brokers(connection: Connection) -> None:
 
 
 @click.command()
-@click.pass_obj
+@connected
 def restart(connection: Connection) -> None:
     """Stop and start the broker on its port; stored data is kept.
 
-    Example: aiorocketmq fake ctl --broker broker-b restart
+    Example: aiorocketmq fake ctl restart --broker broker-b
     """
     on_broker(connection, lambda broker: broker.restart())
 
 
 @click.command()
-@click.pass_obj
+@connected
 def stop(connection: Connection) -> None:
     """Stop the broker gracefully; stored data is kept.
 
-    Example: aiorocketmq fake ctl --broker broker-b stop
+    Example: aiorocketmq fake ctl stop --broker broker-b
     """
     on_broker(connection, lambda broker: broker.stop())
 
 
 @click.command()
-@click.pass_obj
+@connected
 def start(connection: Connection) -> None:
     """Start a broker that was stopped or has crashed, on the same port.
 
-    Example: aiorocketmq fake ctl --broker broker-b start
+    Example: aiorocketmq fake ctl start --broker broker-b
     """
     on_broker(connection, lambda broker: broker.start())
 
 
 @click.command()
-@click.pass_obj
+@connected
 def crash(connection: Connection) -> None:
     """Close the broker's port at once, in the middle of calls.
 
-    Example: aiorocketmq fake ctl --broker broker-b crash
+    Example: aiorocketmq fake ctl crash --broker broker-b
     """
     on_broker(connection, lambda broker: broker.crash())
 
 
 @click.command()
-@click.pass_obj
+@connected
 def partition(connection: Connection) -> None:
     """Cut the broker off from all its clients: calls and frames hang until `heal`.
 
-    Example: aiorocketmq fake ctl --broker broker-b partition
+    Example: aiorocketmq fake ctl partition --broker broker-b
     """
     on_broker(connection, lambda broker: broker.partition())
 
 
 @click.command()
-@click.pass_obj
+@connected
 def heal(connection: Connection) -> None:
     """End a partition.
 
@@ -98,17 +98,17 @@ def heal(connection: Connection) -> None:
 
 
 @click.command()
-@click.pass_obj
+@connected
 def pause(connection: Connection) -> None:
     """Pause the broker, like a process after SIGSTOP, until `resume`.
 
-    Example: aiorocketmq fake ctl --broker broker-b pause
+    Example: aiorocketmq fake ctl pause --broker broker-b
     """
     on_broker(connection, lambda broker: broker.pause())
 
 
 @click.command()
-@click.pass_obj
+@connected
 def resume(connection: Connection) -> None:
     """End a pause: timers that became due fire now.
 

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from aiorocketmq_fake.ctl_connection import Connection, on_broker
+from aiorocketmq_fake.ctl_connection import Connection, connected, on_broker
 
 if TYPE_CHECKING:
     from aiorocketmq_fake.client import FakeBrokerClient
@@ -25,7 +25,7 @@ def client() -> None:
 
 @client.command("stack-trace")
 @click.argument("client_id")
-@click.pass_obj
+@connected
 def stack_trace(connection: Connection, client_id: str) -> None:
     """Ask a client for its stack traces.
 
@@ -42,7 +42,7 @@ def stack_trace(connection: Connection, client_id: str) -> None:
 @click.argument("client_id")
 @click.argument("topic")
 @click.argument("message_id")
-@click.pass_obj
+@connected
 def verify(connection: Connection, client_id: str, topic: str, message_id: str) -> None:
     """Ask a consumer to consume a stored message on trial.
 
@@ -57,7 +57,7 @@ def verify(connection: Connection, client_id: str, topic: str, message_id: str) 
 
 @client.command()
 @click.argument("client_id")
-@click.pass_obj
+@connected
 def reconnect(connection: Connection, client_id: str) -> None:
     """Ask a client to reconnect.
 

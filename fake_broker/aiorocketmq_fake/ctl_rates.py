@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from aiorocketmq_fake.ctl_connection import Connection, on_broker
+from aiorocketmq_fake.ctl_connection import Connection, connected, on_broker
 
 __all__ = ["rate"]
 
@@ -20,7 +20,7 @@ def rate() -> None:
 @rate.command()
 @click.argument("rpc")
 @click.argument("per_second", type=float)
-@click.pass_obj
+@connected
 def limit(connection: Connection, rpc: str, per_second: float) -> None:
     """Limit RPC to PER_SECOND calls; 0 refuses all.
 
@@ -31,7 +31,7 @@ def limit(connection: Connection, rpc: str, per_second: float) -> None:
 
 @rate.command()
 @click.argument("rpc")
-@click.pass_obj
+@connected
 def lift(connection: Connection, rpc: str) -> None:
     """Lift the limit of RPC.
 
@@ -41,7 +41,7 @@ def lift(connection: Connection, rpc: str) -> None:
 
 
 @rate.command(name="list")
-@click.pass_obj
+@connected
 def list_rates(connection: Connection) -> None:
     """List the limited RPCs with their calls per second.
 

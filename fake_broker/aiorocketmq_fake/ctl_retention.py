@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from aiorocketmq_fake.ctl_connection import Connection, on_broker
+from aiorocketmq_fake.ctl_connection import Connection, connected, on_broker
 
 if TYPE_CHECKING:
     from aiorocketmq_fake.client import FakeBrokerClient
@@ -25,7 +25,7 @@ def retention() -> None:
 @retention.command(name="set")
 @click.option("--retention", type=float, help="Seconds from a message's store time.")
 @click.option("--disk-used", type=float, help="Simulated disk usage, 0 to 1: above 0.9 sends are refused.")
-@click.pass_obj
+@connected
 def set_(connection: Connection, retention: float | None, disk_used: float | None) -> None:
     """Set how long messages are kept, or the simulated disk usage.
 
@@ -35,7 +35,7 @@ def set_(connection: Connection, retention: float | None, disk_used: float | Non
 
 
 @retention.command()
-@click.pass_obj
+@connected
 def show(connection: Connection) -> None:
     """Show how long messages are kept, and the simulated disk usage.
 
@@ -45,7 +45,7 @@ def show(connection: Connection) -> None:
 
 
 @retention.command()
-@click.pass_obj
+@connected
 def clean(connection: Connection) -> None:
     """Delete expired messages, at any hour.
 

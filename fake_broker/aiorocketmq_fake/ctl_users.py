@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from aiorocketmq_fake.ctl_connection import Connection, on_broker
+from aiorocketmq_fake.ctl_connection import Connection, connected, on_broker
 
 if TYPE_CHECKING:
     from aiorocketmq_fake.client import FakeBrokerClient
@@ -25,7 +25,7 @@ def user() -> None:
 
 @user.command()
 @click.argument("file", type=click.Path(exists=True, dir_okay=False, path_type=Path))
-@click.pass_obj
+@connected
 def put(connection: Connection, file: Path) -> None:
     """Add the users of a TOML file, or replace those with the same access keys.
 
@@ -43,18 +43,18 @@ def put(connection: Connection, file: Path) -> None:
 
 
 @user.command()
-@click.argument("access_key")
-@click.pass_obj
-def remove(connection: Connection, access_key: str) -> None:
+@click.argument("key", metavar="ACCESS_KEY")
+@connected
+def remove(connection: Connection, key: str) -> None:
     """Remove a user; calls stay checked.
 
     Example: aiorocketmq fake ctl user remove app
     """
-    on_broker(connection, lambda broker: broker.remove_user(access_key))
+    on_broker(connection, lambda broker: broker.remove_user(key))
 
 
 @user.command(name="list")
-@click.pass_obj
+@connected
 def list_users(connection: Connection) -> None:
     """List the users without their secrets.
 

@@ -17,10 +17,14 @@ from aiorocketmq.wire.plain_text import plain_lines
 from aiorocketmq_fake.broker import FakeBroker
 from aiorocketmq_fake.collector import spare_the_log
 from aiorocketmq_fake.core.values.codes import Refusal
+from aiorocketmq_fake.edge.endpoint import split
 from aiorocketmq_fake.edge.tls import ServerTls
 from aiorocketmq_fake.user_files import read_users
 
 __all__ = ["Options", "run"]
+
+REMOTING_PORT = 9876
+"""The usual port of name servers."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -76,7 +80,9 @@ async def run(options: Options) -> None:
         event_log=options.event_log,
         metrics=options.metrics,
         brokers=options.brokers,
-        remoting_port=options.remoting_port,
+        remoting_port=default_remoting_port(options.listen)
+        if options.remoting_port is None
+        else options.remoting_port,
         seed=options.seed,
     ) as broker:
         if broker.repaired is not None:
@@ -114,14 +120,13 @@ def _announce(broker: FakeBroker, options: Options) -> None:
     """Announce readiness: a line for people and scripts, a file for the parent process."""
     facts = {
         "grpc": broker.endpoint,
+        "remoting": broker.remoting_endpoint,
         "control": broker.control_endpoint,
         "profile": broker.profile.name,
         "clock": options.clock,
         "tls": "yes" if broker.tls else "no",
         "pid": os.getpid(),
     }
-    if broker.remoting_endpoint is not None:
-        facts["remoting"] = broker.remoting_endpoint
     if broker.metrics_endpoint is not None:
         facts["metrics"] = broker.metrics_endpoint
     if options.brokers > 1:
@@ -134,6 +139,12 @@ def _announce(broker: FakeBroker, options: Options) -> None:
     # The parent may have closed its end.
     with suppress(BrokenPipeError):
         print("ready", *(f"{name}={value}" for name, value in facts.items()), flush=True)
+
+
+def default_remoting_port(listen: str) -> int:
+    """Return the usual port of name servers; 0, which picks a free one, if `listen` does so, too."""
+    _, port = split(listen)
+    return REMOTING_PORT if port else 0
 
 
 def _tls(options: Options) -> ServerTls | None:

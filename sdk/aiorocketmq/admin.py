@@ -117,18 +117,30 @@ class Admin:
         queues: int = 8,
         readable: bool = True,
         writable: bool = True,
+        lite_expiration: float | None = None,
     ) -> None:
         """Create `topic` with `queues` queues (at least 1) on every master, or replace its settings.
 
         `type` is a TopicType or its name, such as `"FIFO"`; servers before 5.0 ignore it. Returns when name
         servers have a route to it. Proxies that were asked for the topic before it existed may
-        report it as unknown for up to 20 s more. Raises RefusedError if a server refuses
-        the name or the type.
+        report it as unknown for up to 20 s more. Lite topics of a topic of type LITE expire `lite_expiration` seconds
+        (whole minutes) after their last message; by default never. Raises RefusedError if a server refuses the name or
+        the type.
         """
         check_topic(topic)
         _check_queues(queues)
+        if lite_expiration is not None and (lite_expiration < 60 or lite_expiration % 60):
+            raise ValueError(
+                f"lite_expiration must be whole minutes in seconds, such as 300, got {lite_expiration!r}"
+            )
         await topics.create(
-            self._masters, topic, kind=_topic_type(type), queues=queues, readable=readable, writable=writable
+            self._masters,
+            topic,
+            kind=_topic_type(type),
+            queues=queues,
+            readable=readable,
+            writable=writable,
+            lite_expiration=lite_expiration,
         )
 
     async def alter_topic(

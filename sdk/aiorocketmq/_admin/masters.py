@@ -43,7 +43,9 @@ class Masters:
     def name_servers(self) -> NameServers:
         """The name servers; ValueError if masters were given instead."""
         if not self.through_namesrv:
-            raise ValueError("name servers answer this: give Admin 'namesrv://host:port'")
+            raise ValueError(
+                f"name servers answer this, and not the broker at {self}: give one, such as 'namesrv://host:9876'"
+            )
         return NameServers(self._pool, self.given, timeout=self.timeout)
 
     async def addresses(self) -> tuple[Address, ...]:
@@ -126,8 +128,8 @@ def parse_servers(endpoint: str) -> tuple[tuple[Address, ...], bool]:
     matched = _SCHEME.fullmatch(endpoint.strip())
     if matched is None:
         raise ValueError(
-            f"endpoint {endpoint!r} must be 'namesrv://host:port' or 'broker://host:port'; "
-            "a proxy's gRPC port has no administration"
+            f"endpoint {endpoint!r} must be a name server, such as 'namesrv://host:9876', or a broker, such as "
+            "'broker://host:10911': a proxy's gRPC port has no administration"
         )
     return parse_addresses(matched[2]), matched[1] == "namesrv"
 

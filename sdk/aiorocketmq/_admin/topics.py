@@ -33,7 +33,14 @@ DEFAULT_TOPIC = "TBW102"
 
 
 async def create(
-    masters: Masters, topic: str, *, kind: TopicType, queues: int, readable: bool, writable: bool
+    masters: Masters,
+    topic: str,
+    *,
+    kind: TopicType,
+    queues: int,
+    readable: bool,
+    writable: bool,
+    lite_expiration: float | None,
 ) -> None:
     """Create `topic` on every master; return when it has a route. Request 17, remoting-protocol.md 6.18."""
     settings: Settings = {
@@ -44,7 +51,10 @@ async def create(
         "topicSysFlag": 0,
         "order": False,
     }
-    fields = {**_fields(topic, settings), "attributes": f"+message.type={kind.value}"}
+    attributes = f"+message.type={kind.value}"
+    if lite_expiration is not None:
+        attributes += f",+lite.topic.expiration={round(lite_expiration / 60)}"
+    fields = {**_fields(topic, settings), "attributes": attributes}
     await masters.on_each(RequestCode.UPDATE_AND_CREATE_TOPIC, fields, topic=topic)
     # A topic without permissions has no route.
     if readable or writable:

@@ -53,6 +53,7 @@ class Endpoint:
 _HOST_NAME = re.compile(r"(?!-)[A-Za-z0-9_-]{1,63}(?<!-)(\.(?!-)[A-Za-z0-9_-]{1,63}(?<!-))*\.?")
 _MAX_HOST = 255
 """Characters of a host: a domain name has at most 253, an IPv6 address with its zone fewer."""
+_PORTS = "8081 is a proxy's usual port, 9876 a name server's, 10911 a broker's"
 _SCHEME = re.compile(r"([a-zA-Z][a-zA-Z0-9+.-]*)://")
 
 
@@ -155,9 +156,7 @@ def _split(piece: str, whole: str) -> tuple[str, str]:
         if _scheme_of(host) is not Scheme.IPV6:
             raise ValueError(f"endpoint {whole!r} has {host!r} in brackets, which is not an IPv6 address")
         if not rest[1:]:
-            raise ValueError(
-                f"endpoint {whole!r} has no port; write '[{host}]:8081' (8081 is a proxy's usual port)"
-            )
+            raise ValueError(f"endpoint {whole!r} has no port; write '[{host}]:8081' ({_PORTS})")
         return host, rest[1:]
     if piece.count(":") > 1:
         raise ValueError(
@@ -167,9 +166,7 @@ def _split(piece: str, whole: str) -> tuple[str, str]:
     if not host:
         raise ValueError(f"endpoint {whole!r} has no host; write 'host:port', for instance 'localhost:8081'")
     if not colon or not port:
-        raise ValueError(
-            f"endpoint {whole!r} has no port; write '{host}:8081' (8081 is a proxy's usual port)"
-        )
+        raise ValueError(f"endpoint {whole!r} has no port; write '{host}:8081' ({_PORTS})")
     return host, port
 
 

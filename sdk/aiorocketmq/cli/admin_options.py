@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from typing import TYPE_CHECKING, TypeVar
 
 import click
 
-from aiorocketmq.cli.server import SECURITY_OPTIONS, Security, gathering
+from aiorocketmq.cli.server import Security, gathering, security_options
 
 if TYPE_CHECKING:
     from aiorocketmq.admin import Admin
@@ -28,50 +28,55 @@ _SYSTEM = (
 class Masters(Security):
     """The brokers of a command, by their name server or directly, and the options of their connections."""
 
-    namesrv: str | None
-    broker: str | None
-
     def ask(self, call: Callable[[Admin], Awaitable[T]]) -> T:
         """Run `call` on an open Admin; invalid values end with one sentence."""
+        return self.ask_with_progress(lambda admin, _: call(admin))
+
+    def ask_with_progress(self, call: Callable[[Admin, Callable[[str], None]], Awaitable[T]]) -> T:
+        """Run `call` as `ask` does, with a function for how far it is."""
         import asyncio
 
         from aiorocketmq.admin import Admin
+        from aiorocketmq.cli.progress import progress
 
-        if self.namesrv and self.broker:
-            raise click.UsageError("give --namesrv or --broker, not both")
-        endpoint = (
-            f"broker://{self.broker}" if self.broker else f"namesrv://{self.namesrv or 'localhost:9876'}"
-        )
         credentials = self.credentials()
 
-        async def run() -> T:
-            async with Admin(endpoint, credentials=credentials, tls=self.tls_config()) as admin:
-                return await call(admin)
+        async def run(report: Callable[[str], None]) -> T:
+            async with Admin(self.endpoint, credentials=credentials, tls=self.tls_config()) as admin:
+                return await call(admin, report)
 
         try:
-            return asyncio.run(run())
+            with progress(f"waiting for {self.endpoint}") as report:
+                return asyncio.run(run(report))
         except ValueError as error:
             raise click.UsageError(str(error)) from error
 
 
 def server_options(function: Command) -> Command:
     """Add the options that name the brokers; the command gets them as one parameter `server`, `Masters`."""
-    return gathering(Masters, (*_OPTIONS, *SECURITY_OPTIONS), function)
+    return gathering(Masters, _OPTIONS, function)
 
 
-_OPTIONS = (
-    click.option(
-        "--namesrv",
-        metavar="HOST:PORT[;...]",
-        help="Name servers, usually port 9876. Default: localhost:9876.",
-    ),
-    click.option("--broker", metavar="HOST:PORT", help="A broker's classic port, usually 10911."),
+_OPTIONS = security_options(
+    "namesrv://localhost:9876", "Name servers: namesrv://HOST:PORT[;...], or a broker: broker://HOST:PORT."
 )
 
 
-def json_option(function: Command) -> Command:
-    """Add `--json`, the parameter `as_json`."""
-    return click.option("--json", "as_json", is_flag=True, help="Print JSON.")(function)
+def show_done(sentence: str, facts: Mapping[str, object], *, as_json: bool) -> None:
+    """Print that a change was made: `sentence` for people, `facts` for machines."""
+    from aiorocketmq.cli.tables import show
+
+    if as_json:
+        show(facts, as_json=True)
+    else:
+        click.echo(sentence)
+
+
+def if_not_exists_option(function: Command) -> Command:
+    """Add `--if-not-exists`, the parameter `if_not_exists`."""
+    return click.option("--if-not-exists", is_flag=True, help="Leave an existing one of that name as it is.")(
+        function
+    )
 
 
 def topic_name(context: click.Context, parameter: click.Parameter, name: str) -> str:
@@ -89,16 +94,15 @@ def group_name(context: click.Context, parameter: click.Parameter, name: str) ->
 
 
 def moment(context: click.Context, parameter: click.Parameter, text: str | None) -> datetime | None:
-    """Return a callback that parses a time in ISO 8601 with its zone."""
+    """Parse a time in ISO 8601, which is local if it has no zone."""
     if text is None:
         return None
     try:
-        read = datetime.fromisoformat(text)
-        if read.tzinfo is None:
-            raise ValueError
-    except ValueError:
-        raise click.UsageError(f"{text!r} is no time with a zone, such as 2026-01-31T18:00:00Z") from None
-    return read
+        return datetime.fromisoformat(text).astimezone()
+    except (ValueError, OverflowError) as error:
+        raise click.UsageError(
+            f"{text!r} is no time: write 2026-01-31T18:00, which is local, or 2026-01-31T18:00Z"
+        ) from error
 
 
 def print_names(names: tuple[str, ...], *, all_names: bool, as_json: bool) -> None:

@@ -6,14 +6,15 @@ from collections.abc import Sequence
 
 import click
 
-from aiorocketmq.cli.admin_options import Masters, group_name, json_option, server_options
+from aiorocketmq.cli.admin_options import Masters, group_name, server_options
+from aiorocketmq.cli.server import json_option
 
 
 @click.group()
 def client() -> None:
     """Look at the clients of a server.
 
-    Example: aiorocketmq client list --group billing --namesrv localhost:9876
+    Example: aiorocketmq client list --group billing --endpoint namesrv://localhost:9876
     """
 
 
@@ -36,7 +37,7 @@ def list_clients(group: str | None, producer_group: str | None, as_json: bool, s
       aiorocketmq client list --group billing
       aiorocketmq client list --producer-group orders
     """
-    from aiorocketmq.cli.tables import print_rows
+    from aiorocketmq.cli.tables import show
 
     if (group is None) == (producer_group is None):
         raise click.UsageError("give either --group or --producer-group")
@@ -45,4 +46,4 @@ def list_clients(group: str | None, producer_group: str | None, as_json: bool, s
         clients = server.ask(lambda admin: admin.clients(group))
     else:
         clients = server.ask(lambda admin: admin.producers(producer_group or ""))
-    print_rows(clients, as_json=as_json)
+    show(clients, as_json=as_json)

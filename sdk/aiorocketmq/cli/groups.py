@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, Literal
@@ -12,14 +11,17 @@ import click
 from aiorocketmq.cli.admin_options import (
     Masters,
     group_name,
-    json_option,
+    if_not_exists_option,
     moment,
     print_names,
     server_options,
+    show_done,
     topic_name,
 )
+from aiorocketmq.cli.server import json_option
 
 if TYPE_CHECKING:
+    from aiorocketmq.admin import Admin
     from aiorocketmq.message import MessageQueue
 
 
@@ -27,7 +29,7 @@ if TYPE_CHECKING:
 def group() -> None:
     """Create, list, describe, alter and delete consumer groups of a server; see and reset their progress.
 
-    Example: aiorocketmq group create billing --ordered --max-attempts 17 --namesrv localhost:9876
+    Example: aiorocketmq group create billing --ordered --max-attempts 17 --endpoint namesrv://localhost:9876
     """
 
 
@@ -41,14 +43,65 @@ def group() -> None:
     show_default=True,
     help="Deliveries, the first one included, before a message becomes a dead letter.",
 )
+@click.option(
+    "--backoff",
+    type=click.FloatRange(min=0),
+    multiple=True,
+    metavar="SECONDS",
+    help="Before a redelivery; once for each, the last one repeats. Default: the server's list.",
+)
+@click.option("--no-consume", "consume_enabled", flag_value=False, default=True, help="It receives nothing.")
+@click.option(
+    "--lite-topic",
+    callback=topic_name,
+    help="The parent topic of the lite topics that the group consumes.",
+)
+@click.option(
+    "--lite-quota",
+    type=click.IntRange(min=0),
+    default=0,
+    help="Lite topics that one client may subscribe to. Default: the server's number.",
+)
+@click.option("--lite-exclusive", is_flag=True, help="A lite topic has one subscriber at a time.")
+@if_not_exists_option
+@json_option
 @server_options
-def create_group(name: str, ordered: bool, max_attempts: int, server: Masters) -> None:
+def create_group(
+    name: str,
+    ordered: bool,
+    max_attempts: int,
+    backoff: Sequence[float],
+    lite_topic: str | None,
+    if_not_exists: bool,
+    as_json: bool,
+    server: Masters,
+    **settings: Any,
+) -> None:
     """Create consumer group NAME on every master, or replace all of its settings.
 
     Example: aiorocketmq group create billing --max-attempts 5
     """
-    server.ask(lambda admin: admin.create_group(name, ordered=ordered, max_attempts=max_attempts))
-    click.echo(f"group {name} exists: {'ordered' if ordered else 'unordered'}, {max_attempts} attempts")
+
+    # Any: click passes the options by name.
+    async def create(admin: Admin) -> bool:
+        if if_not_exists and name in await admin.groups():
+            return False
+        await admin.create_group(
+            name,
+            ordered=ordered,
+            max_attempts=max_attempts,
+            backoff=backoff or None,
+            lite_topic=lite_topic or "",
+            **settings,
+        )
+        return True
+
+    if server.ask(create):
+        facts = {"group": name, "ordered": ordered, "max_attempts": max_attempts}
+        order = "ordered" if ordered else "unordered"
+        show_done(f"group {name} exists: {order}, {max_attempts} attempts", facts, as_json=as_json)
+    else:
+        show_done(f"group {name} exists already, and stays as it is", {"group": name}, as_json=as_json)
 
 
 @group.command(name="alter")
@@ -63,27 +116,29 @@ def create_group(name: str, ordered: bool, max_attempts: int, server: Masters) -
     help="Before a redelivery; once for each, the last one repeats.",
 )
 @click.option("--consume/--no-consume", "consume_enabled", default=None, help="Whether it receives messages.")
+@json_option
 @server_options
-def alter_group(name: str, backoff: Sequence[float], server: Masters, **settings: Any) -> None:
+def alter_group(name: str, backoff: Sequence[float], as_json: bool, server: Masters, **settings: Any) -> None:
     """Change the given settings of consumer group NAME on every master that has it.
 
     Example: aiorocketmq group alter billing --max-attempts 5 --backoff 1 --backoff 30
     """
     # Any: click hands the options over by name.
     server.ask(lambda admin: admin.alter_group(name, backoff=backoff or None, **settings))
-    click.echo(f"group {name} is altered")
+    show_done(f"group {name} is altered", {"group": name}, as_json=as_json)
 
 
 @group.command(name="delete")
 @click.argument("name", callback=group_name)
+@json_option
 @server_options
-def delete_group(name: str, server: Masters) -> None:
+def delete_group(name: str, as_json: bool, server: Masters) -> None:
     """Delete consumer group NAME with its offsets; an unknown group is no error.
 
     Example: aiorocketmq group delete billing
     """
     server.ask(lambda admin: admin.delete_group(name))
-    click.echo(f"group {name} is deleted")
+    show_done(f"group {name} is deleted", {"group": name}, as_json=as_json)
 
 
 @group.command(name="list")
@@ -93,7 +148,7 @@ def delete_group(name: str, server: Masters) -> None:
 def list_groups(all_names: bool, as_json: bool, server: Masters) -> None:
     """List the names of all consumer groups.
 
-    Example: aiorocketmq group list --namesrv localhost:9876
+    Example: aiorocketmq group list --endpoint namesrv://localhost:9876
     """
     names = server.ask(lambda admin: admin.groups())
     print_names(names, all_names=all_names, as_json=as_json)
@@ -108,9 +163,9 @@ def describe_group(name: str, as_json: bool, server: Masters) -> None:
 
     Example: aiorocketmq group describe billing
     """
-    from aiorocketmq.cli.tables import print_rows
+    from aiorocketmq.cli.tables import show
 
-    print_rows(server.ask(lambda admin: admin.describe_group(name)), as_json=as_json)
+    show(server.ask(lambda admin: admin.describe_group(name)), as_json=as_json)
 
 
 @group.command()
@@ -125,15 +180,20 @@ def progress(name: str, topic: str | None, as_json: bool, server: Masters) -> No
 
     Example: aiorocketmq group progress billing --topic orders
     """
-    from aiorocketmq.cli.tables import print_rows
+    from aiorocketmq.cli.tables import show
 
-    print_rows(server.ask(lambda admin: admin.progress(name, topic)), as_json=as_json)
+    show(server.ask(lambda admin: admin.progress(name, topic)), as_json=as_json)
 
 
 @group.command()
 @click.argument("name", callback=group_name)
 @click.argument("topic", callback=topic_name)
-@click.option("--to", "place", metavar="beginning|end|TIME", help="TIME is such as 2026-01-31T18:00:00Z.")
+@click.option(
+    "--to",
+    "place",
+    metavar="beginning|end|TIME",
+    help="TIME is such as 2026-01-31T18:00, or 2026-01-31T18:00Z.",
+)
 @click.option(
     "--offset",
     "offsets",
@@ -159,10 +219,10 @@ def reset(
 
     \b
     Examples:
-      aiorocketmq group reset billing orders --to 2026-01-31T18:00:00Z
+      aiorocketmq group reset billing orders --to 2026-01-31T18:00
       aiorocketmq group reset billing orders --offset broker-a/0=1500
     """
-    from aiorocketmq.cli.tables import print_rows
+    from aiorocketmq.cli.tables import show
 
     if (place is None) == (not offsets):
         raise click.UsageError("give either --to or --offset")
@@ -172,7 +232,7 @@ def reset(
         {"topic": queue.topic, "broker": queue.broker, "queue": queue.id, "offset": offset}
         for queue, offset in sorted(moved.items())
     ]
-    print_rows(rows, as_json=as_json)
+    show(rows, as_json=as_json)
 
 
 @group.command()
@@ -206,28 +266,22 @@ def redrive(
       aiorocketmq group redrive billing --dry-run
       aiorocketmq group redrive billing --tag paid --limit 100
     """
-    from aiorocketmq.cli.tables import print_rows
-    from aiorocketmq.redrive import DeadLetterFilter, Redriven
+    from aiorocketmq.cli.tables import show
+    from aiorocketmq.redrive import DeadLetterFilter
 
-    def show(done: Redriven) -> None:
-        click.echo(f"\r{done.read} dead letters read, {done.total} sent", nl=False, err=True)
-
-    watches = sys.stderr.isatty()
     # Any: click hands the options over by name.
-    done = server.ask(
-        lambda admin: admin.redrive(
+    done = server.ask_with_progress(
+        lambda admin, report: admin.redrive(
             name,
             to=to,
             chosen=DeadLetterFilter(**chosen),
             limit=limit,
             dry_run=dry_run,
-            on_progress=show if watches else None,
+            on_progress=lambda done: report(f"{done.read} dead letters read, {done.total} sent"),
         )
     )
-    if watches:
-        click.echo(err=True)
     if as_json:
-        print_rows([done], as_json=True)
+        show([done], as_json=True)
         return
     verb = "would be sent" if dry_run else "sent"
     for topic, count in sorted(done.sent.items()):

@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import asyncio
-import base64
-import json
 import sys
 from typing import TYPE_CHECKING
 
 import click
 
 from aiorocketmq._core.plain_text import plain, plain_lines
-from aiorocketmq.cli.server import Server, server_options
+from aiorocketmq.cli.progress import progress
+from aiorocketmq.cli.server import Server, json_option, server_options
 
 if TYPE_CHECKING:
     from aiorocketmq.message import Message, ReceivedMessage, SendReceipt
@@ -36,7 +35,7 @@ if TYPE_CHECKING:
     "--count", type=click.IntRange(min=1), default=1, show_default=True, help="Send it this many times."
 )
 @click.option("--lines", is_flag=True, help="Send each line of standard input as a message.")
-@click.option("--json", "as_json", is_flag=True, help="Print one JSON object per receipt.")
+@json_option
 @server_options
 def send(
     topic: str,
@@ -55,7 +54,8 @@ def send(
 ) -> None:
     """Send BODY to TOPIC; without BODY, standard input is the body.
 
-    Prints one receipt per message. Exit code 4 if the server cannot be reached or refuses.
+    Prints one receipt per message, one object for each with --json. Exit code 4 if the server cannot be reached or
+    refuses.
 
     \b
     Examples:
@@ -97,10 +97,7 @@ def send(
 async def _send_many(server: Server, messages: list[Message], as_json: bool) -> None:
     from aiorocketmq.producer import Producer
 
-    async with (
-        server.connection() as connection,
-        Producer(connection, topics=[messages[0].topic]) as producer,
-    ):
+    async with server.open(lambda connection: Producer(connection, topics=[messages[0].topic])) as producer:
         for message in messages:
             _print_receipt(await producer.send(message), as_json)
 
@@ -110,7 +107,7 @@ async def _send_lines(server: Server, pattern: Message, as_json: bool) -> None:
 
     from aiorocketmq.producer import Producer
 
-    async with server.connection() as connection, Producer(connection, topics=[pattern.topic]) as producer:
+    async with server.open(lambda connection: Producer(connection, topics=[pattern.topic])) as producer:
         # Read in a thread: a line may take long to arrive, and heartbeats continue meanwhile.
         while line := await asyncio.to_thread(sys.stdin.buffer.readline):
             if content := line.rstrip(b"\r\n"):
@@ -118,6 +115,8 @@ async def _send_lines(server: Server, pattern: Message, as_json: bool) -> None:
 
 
 def _print_receipt(receipt: SendReceipt, as_json: bool) -> None:
+    from aiorocketmq.cli.tables import show
+
     if not as_json:
         click.echo(plain(f"{receipt.message_id} offset {receipt.offset} at {receipt.endpoint}"))
         return
@@ -129,7 +128,7 @@ def _print_receipt(receipt: SendReceipt, as_json: bool) -> None:
         "recall_handle": receipt.recall_handle,
         "endpoint": receipt.endpoint,
     }
-    click.echo(json.dumps(fields))
+    show(fields, as_json=True)
 
 
 @click.command()
@@ -163,9 +162,11 @@ def _print_receipt(receipt: SendReceipt, as_json: bool) -> None:
     help="How long received messages are hidden from others of the group.",
 )
 @click.option(
-    "--no-ack", is_flag=True, help="Release messages instead of acknowledging them; each counts an attempt."
+    "--no-ack",
+    is_flag=True,
+    help="Release messages instead of acknowledging them; each counts an attempt. At name servers: commit nothing.",
 )
-@click.option("--json", "as_json", is_flag=True, help="Print one JSON object per message.")
+@json_option
 @server_options
 def receive(
     topic: str,
@@ -182,8 +183,10 @@ def receive(
 ) -> None:
     """Receive messages of TOPIC, print and acknowledge them.
 
-    Ends after --max messages, or if nothing arrives for --wait seconds. Exit code 4 if the server cannot be
-    reached or refuses.
+    At name servers, the queues are shared with other members of the group, and offsets are committed.
+
+    Ends after --max messages, or if nothing arrives for --wait seconds. --json prints one object for each message.
+    Exit code 4 if the server cannot be reached or refuses.
 
     \b
     Examples:
@@ -196,7 +199,13 @@ def receive(
         raise click.UsageError("give --tags or --sql, not both")
     filter_ = Sql(sql) if sql is not None else Tags(tags or "*")
     limit = None if follow else most
-    asyncio.run(_receive(server, topic, group, filter_, limit, wait, invisible, no_ack, as_json))
+    try:
+        if server.endpoint.startswith("namesrv://"):
+            asyncio.run(_read_queues(server, topic, group, filter_, limit, wait, no_ack, as_json))
+        else:
+            asyncio.run(_receive(server, topic, group, filter_, limit, wait, invisible, no_ack, as_json))
+    except ValueError as error:
+        raise click.UsageError(str(error)) from error
 
 
 async def _receive(
@@ -212,17 +221,15 @@ async def _receive(
 ) -> None:
     from aiorocketmq.simple_consumer import SimpleConsumer
 
-    try:
-        connection = server.connection()
-        consumer = SimpleConsumer(connection, group=group, subscriptions={topic: wanted})
-    except ValueError as error:
-        raise click.UsageError(str(error)) from error
     left = limit
-    async with connection, consumer:
+    async with server.open(
+        lambda connection: SimpleConsumer(connection, group=group, subscriptions={topic: wanted})
+    ) as consumer:
         while left is None or left > 0:
-            messages = await consumer.receive(
-                max_messages=32 if left is None else min(left, 32), invisible=invisible, wait=wait
-            )
+            with progress(f"waiting for messages of {topic}"):
+                messages = await consumer.receive(
+                    max_messages=32 if left is None else min(left, 32), invisible=invisible, wait=wait
+                )
             if not messages and limit is not None:
                 return
             for message in messages:
@@ -234,11 +241,49 @@ async def _receive(
             left = None if left is None else left - len(messages)
 
 
+async def _read_queues(
+    server: Server,
+    topic: str,
+    group: str,
+    wanted: Sql | Tags,
+    limit: int | None,
+    wait: float,
+    no_ack: bool,
+    as_json: bool,
+) -> None:
+    """Receive over the remoting protocol: as a member that shares the queues of the group and commits offsets."""
+    from aiorocketmq.pull_consumer import PullConsumer
+
+    left = limit
+    async with server.open(
+        lambda connection: PullConsumer(connection, group=group, topics=[topic], filters={topic: wanted})
+    ) as consumer:
+        while left is None or left > 0:
+            with progress(f"waiting for messages of {topic}"):
+                batch = await consumer.poll(wait)
+            if batch is None:
+                if limit is not None:
+                    return
+                continue
+            messages = batch.messages[:left]
+            for message in messages:
+                _print_message(message, as_json)
+            if not no_ack:
+                # A whole batch ends behind what the filter left out.
+                is_whole = len(messages) == len(batch.messages)
+                await consumer.commit(batch if is_whole else {batch.queue: messages[-1].offset + 1})
+            left = None if left is None else left - len(messages)
+
+
 def _print_message(message: ReceivedMessage, as_json: bool) -> None:
+    from aiorocketmq.cli.tables import show
+
     if as_json:
-        click.echo(json.dumps(facts(message)))
+        show(facts(message), as_json=True)
         return
-    parts = [f"attempt {message.attempt}", f"queue {message.queue.id} offset {message.offset}"]
+    parts = [f"queue {message.queue.id} offset {message.offset}"]
+    if message.attempt:  # unknown over the remoting protocol
+        parts.insert(0, f"attempt {message.attempt}")
     if message.tag is not None:
         parts.append(f"tag {message.tag}")
     if message.keys:
@@ -251,11 +296,7 @@ def _print_message(message: ReceivedMessage, as_json: bool) -> None:
 
 
 def facts(message: ReceivedMessage) -> dict[str, object]:
-    """A message as JSON values."""
-    try:
-        body = {"body": message.body.decode()}
-    except UnicodeDecodeError:
-        body = {"body_base64": base64.b64encode(message.body).decode()}
+    """The fields of a message that are printed."""
     return {
         "message_id": message.message_id,
         "topic": message.topic,
@@ -264,8 +305,8 @@ def facts(message: ReceivedMessage) -> dict[str, object]:
         "attempt": message.attempt,
         "tag": message.tag,
         "keys": message.keys,
-        "properties": dict(message.properties),
+        "properties": message.properties,
         "message_group": message.message_group,
-        "born_at": message.born_at.isoformat() if message.born_at else None,
-        **body,
+        "born_at": message.born_at,
+        "body": message.body,
     }

@@ -68,6 +68,9 @@ def run(arguments: Sequence[str]) -> int:
     except click.exceptions.Abort:
         return 130
     except click.ClickException as error:
+        if not isinstance(error, click.UsageError) or isinstance(error.__cause__, ValueError):
+            # The words were right and a value was not: the sentence names it, and usage would not help.
+            return _refuse(error.format_message(), code=error.exit_code)
         shown = io.StringIO()
         error.show(shown)
         # Its text may quote a server.

@@ -1,8 +1,10 @@
-"""Options of commands that connect to a server: protocol, credentials, and a proxy's gRPC address."""
+"""Options of commands that connect to a server: its address, protocol and credentials."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+import logging
+from collections.abc import AsyncIterator, Callable, Iterable
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -12,13 +14,15 @@ if TYPE_CHECKING:
     from aiorocketmq.config import Credentials, Tls
     from aiorocketmq.connection import Connection
 
+C = TypeVar("C")
 Command = TypeVar("Command", bound=Callable[..., object])
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Security:
-    """How to connect to a server: credentials and TLS."""
+    """The address of a server, and how to connect to it: credentials and TLS."""
 
+    endpoint: str
     tls: bool
     ca: str | None
     insecure: bool
@@ -42,9 +46,8 @@ class Security:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Server(Security):
-    """The address of a proxy, and how to connect to it."""
+    """How to connect to a server as a client of messages."""
 
-    endpoint: str
     namespace: str
     address_map: tuple[str, ...]
     timeout: float
@@ -72,10 +75,32 @@ class Server(Security):
         except ValueError as error:
             raise click.UsageError(str(error)) from error
 
+    @asynccontextmanager
+    async def open(self, client: Callable[[Connection], AbstractAsyncContextManager[C]]) -> AsyncIterator[C]:
+        """Open a client; its retries at the start are not logged, since the error has the last one's cause."""
+        from aiorocketmq.cli.progress import progress
+
+        connection, silence = self.connection(), logging.NullHandler()
+        logger = logging.getLogger("aiorocketmq")
+        async with AsyncExitStack() as opened:
+            logger.addHandler(silence)
+            try:
+                with progress(f"waiting for {self.endpoint}"):
+                    await opened.enter_async_context(connection)
+                    entered = await opened.enter_async_context(client(connection))
+            finally:
+                logger.removeHandler(silence)
+            yield entered
+
 
 def server_options(function: Command) -> Command:
     """Add the options; the command gets them all as one parameter `server`, a `Server`."""
     return gathering(Server, _OPTIONS, function)
+
+
+def json_option(function: Command) -> Command:
+    """Add `--json`, the parameter `as_json`."""
+    return click.option("--json", "as_json", is_flag=True, help="Print JSON.")(function)
 
 
 def gathering(kind: type[Security], options: Iterable[Callable[..., Any]], function: Command) -> Command:
@@ -94,30 +119,36 @@ def gathering(kind: type[Security], options: Iterable[Callable[..., Any]], funct
     return wrapped  # type: ignore[return-value]  # it takes other keywords than the function, as decorators of click do
 
 
-SECURITY_OPTIONS = (
-    click.option("--tls", is_flag=True, help="Use TLS, trusting the system's roots."),
-    click.option("--ca", metavar="FILE", help="Use TLS, trusting the roots in this PEM file."),
-    click.option("--insecure", is_flag=True, help="Use TLS and accept any certificate."),
-    click.option("--access-key", envvar="AIOROCKETMQ_ACCESS_KEY", show_envvar=True),
-    click.option(
-        "--secret-key",
-        envvar="AIOROCKETMQ_SECRET_KEY",
-        show_envvar=True,
-        help="Better set by the variable: arguments are visible to all users of the machine.",
-    ),
-)
+def security_options(endpoint: str, description: str) -> tuple[Callable[[Command], Command], ...]:
+    """Return the options of `Security`, with this default of `--endpoint`."""
+    return (
+        click.option(
+            "--endpoint",
+            metavar="ADDRESS",
+            default=endpoint,
+            show_default=True,
+            envvar="AIOROCKETMQ_ENDPOINT",
+            show_envvar=True,
+            help=description,
+        ),
+        click.option("--tls", is_flag=True, help="Use TLS, trusting the system's roots."),
+        click.option("--ca", metavar="FILE", help="Use TLS, trusting the roots in this PEM file."),
+        click.option("--insecure", is_flag=True, help="Use TLS and accept any certificate."),
+        click.option("--access-key", envvar="AIOROCKETMQ_ACCESS_KEY", show_envvar=True),
+        click.option(
+            "--secret-key",
+            envvar="AIOROCKETMQ_SECRET_KEY",
+            show_envvar=True,
+            help="Better set by the variable: arguments are visible to all users of the machine.",
+        ),
+    )
+
+
 _OPTIONS = (
-    click.option(
-        "--endpoint",
-        metavar="HOST:PORT",
-        default="localhost:8081",
-        show_default=True,
-        envvar="AIOROCKETMQ_ENDPOINT",
-        show_envvar=True,
-        help="The gRPC port of a proxy.",
+    *security_options(
+        "localhost:8081", "HOST:PORT of a proxy's gRPC port, or name servers: namesrv://HOST:PORT[;...]."
     ),
     click.option("--namespace", default="", help="Prefix of topic and group."),
-    *SECURITY_OPTIONS,
     click.option(
         "--map",
         "address_map",

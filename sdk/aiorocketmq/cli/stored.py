@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import json
 from datetime import datetime
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
-from aiorocketmq.cli.admin_options import Masters, json_option, moment, server_options, topic_name
+from aiorocketmq.cli.admin_options import Masters, moment, server_options, topic_name
+from aiorocketmq.cli.server import json_option
 
 if TYPE_CHECKING:
     from aiorocketmq.message import ReceivedMessage
@@ -18,14 +18,16 @@ if TYPE_CHECKING:
 def message() -> None:
     """Look at stored messages; no group's progress changes.
 
-    Example: aiorocketmq message list orders --key 42 --namesrv localhost:9876
+    Example: aiorocketmq message list orders --key 42 --endpoint namesrv://localhost:9876
     """
 
 
 @message.command(name="list")
 @click.argument("topic", callback=topic_name)
 @click.option("--key", help="Only messages with this key.")
-@click.option("--since", callback=moment, metavar="TIME", help="Stored then or later; 2026-01-31T18:00:00Z.")
+@click.option(
+    "--since", callback=moment, metavar="TIME", help="Stored then or later, such as 2026-01-31T18:00."
+)
 @click.option("--until", callback=moment, metavar="TIME", help="Stored then or earlier.")
 @click.option(
     "--max",
@@ -51,18 +53,14 @@ def list_messages(
     \b
     Examples:
       aiorocketmq message list orders --key 42
-      aiorocketmq message list orders --since 2026-01-31T18:00:00Z --max 100
+      aiorocketmq message list orders --since 2026-01-31T18:00 --max 100
     """
-    from aiorocketmq.cli.tables import print_rows
+    from aiorocketmq.cli.tables import show
 
     messages = server.ask(
         lambda admin: admin.messages(topic, key=key, since=since, until=until, limit=limit),
     )
-    rows = [_row(each) for each in messages]
-    if not as_json:
-        left_out = {"topic", "body", "body_base64", "properties"}
-        rows = [{name: value for name, value in row.items() if name not in left_out} for row in rows]
-    print_rows(rows, as_json=as_json)
+    show([_facts(each) for each in messages], as_json=as_json, hidden=("topic", "born_at"))
 
 
 @message.command(name="describe")
@@ -75,23 +73,16 @@ def describe_message(topic: str, message_id: str, as_json: bool, server: Masters
 
     Example: aiorocketmq message describe orders 01AB6E4A5C1F2D1B1E07D5A4F300000000
     """
-    from aiorocketmq.cli.tables import printable
+    from aiorocketmq.cli.tables import show
 
-    row = _row(server.ask(lambda admin: admin.message(topic, message_id)))
-    if as_json:
-        click.echo(json.dumps(row))
-        return
-    for name, value in row.items():
-        click.echo(f"{name}: {printable(value)}")
+    show(_facts(server.ask(lambda admin: admin.message(topic, message_id))), as_json=as_json)
 
 
-# Any: what JSON can hold has no better type.
-def _row(found: ReceivedMessage) -> dict[str, Any]:
+def _facts(message: ReceivedMessage) -> dict[str, object]:
     from aiorocketmq.cli.messages import facts
-    from aiorocketmq.cli.tables import plain
 
-    fields = facts(found)
+    fields = facts(message)
     del fields["attempt"]  # stored messages have none
-    place = {"message_id": found.message_id, "topic": found.topic, "broker": found.queue.broker}
-    row: dict[str, Any] = plain({**place, **fields, "stored_at": found.stored_at})
-    return row if found.corruption is None else {**row, "corruption": found.corruption}
+    place = {"message_id": message.message_id, "topic": message.topic, "broker": message.queue.broker}
+    row = {**place, **fields, "stored_at": message.stored_at}
+    return row if message.corruption is None else {**row, "corruption": message.corruption}

@@ -1,11 +1,14 @@
-"""Prints what a server returned: JSON for machines, aligned columns for people."""
+"""Prints the result of a command: JSON for machines; for people columns, or lines if columns are too wide."""
 
 from __future__ import annotations
 
+import base64
 import json
-from collections.abc import Mapping, Sequence
+import shutil
+import sys
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import fields, is_dataclass
-from datetime import datetime
+from datetime import UTC, datetime
 from enum import Enum
 from typing import Any
 
@@ -14,43 +17,80 @@ import click
 from aiorocketmq._core.bounds import one_line
 from aiorocketmq._core.route import MessageQueue
 
+_EMPTY: tuple[object, ...] = (None, "", [], {})
 
-def print_rows(values: Sequence[object], *, as_json: bool) -> None:
-    """Print one row for each value, which all have the same fields; nothing for people if there is none."""
-    rows = [plain(value) for value in values]
+
+def show(result: object, *, as_json: bool, hidden: Collection[str] = ()) -> None:
+    """Print a list as one row for each value, another value as one line for each field; None is null in JSON.
+
+    Times are in UTC in JSON, local for people. They get no `hidden` fields and none that are empty everywhere."""
+    values = plain(result)
     if as_json:
-        click.echo(json.dumps(rows))
-    elif rows:
-        _print_table(rows)
+        click.echo(json.dumps(values, default=_utc))
+    elif isinstance(values, list):
+        _print_rows([{name: item for name, item in row.items() if name not in hidden} for row in values])
+    elif isinstance(values, dict):
+        for name, value in values.items():
+            click.echo(f"{one_line(name)}: {printable(value)}")
 
 
 # Any: what JSON can hold has no better type.
 def plain(value: object) -> Any:
-    """`value` as JSON values; a queue's topic, broker and number become fields of the object that has the queue."""
+    """Return `value` as JSON values and datetimes; a queue's topic, broker and number become fields of its owner."""
     if is_dataclass(value) and not isinstance(value, type):
-        row: dict[str, Any] = {}
-        for field in fields(value):
-            item = getattr(value, field.name)
-            if isinstance(item, MessageQueue):
-                row |= {"topic": item.topic, "broker": item.broker, "queue": item.id}
-            else:
-                row[field.name] = plain(item)
-        return row
+        return _row({field.name: getattr(value, field.name) for field in fields(value)})
     if isinstance(value, Mapping):
-        return {str(name): plain(item) for name, item in value.items()}
+        return _row(value)
     if isinstance(value, (list, tuple)):
         return [plain(item) for item in value]
-    if isinstance(value, datetime):
-        return value.isoformat(timespec="milliseconds")
     return value.value if isinstance(value, Enum) else value
 
 
-def _print_table(rows: Sequence[Mapping[str, object]]) -> None:
-    lines = [list(rows[0]), *([printable(value) for value in row.values()] for row in rows)]
-    widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
+def _row(items: Mapping[Any, object]) -> dict[str, Any]:
+    row: dict[str, Any] = {}
+    for name, item in items.items():
+        if isinstance(item, MessageQueue):
+            row |= {"topic": item.topic, "broker": item.broker, "queue": item.id}
+        elif isinstance(item, bytes):
+            try:
+                row[name] = item.decode()
+            except UnicodeDecodeError:
+                row[f"{name}_base64"] = base64.b64encode(item).decode()
+        else:
+            row[str(name)] = plain(item)
+    return row
+
+
+def _utc(value: datetime) -> str:
+    return value.astimezone(UTC).isoformat(timespec="milliseconds")
+
+
+def _print_rows(rows: Sequence[Mapping[str, object]]) -> None:
+    """Print columns; in a terminal that is too narrow for them, the fields of each row as lines."""
+    names = [
+        name
+        for name in dict.fromkeys(name for row in rows for name in row)
+        if any(row.get(name) not in _EMPTY for row in rows)
+    ]
+    # Bodies are the longest, and the columns behind them would move far to the right.
+    names.sort(key=lambda name: name.startswith("body"))
+    cells = [[printable(row.get(name)) for name in names] for row in rows]
+    lines = _aligned([names, *cells]) if rows else []
+    if sys.stdout.isatty() and max(map(len, lines), default=0) > shutil.get_terminal_size().columns:
+        blocks = [
+            _aligned([pair for pair in zip(names, row, strict=True) if pair[1] != "-"]) for row in cells
+        ]
+        lines = [line for block in blocks for line in ("", *block)][1:]
     for line in lines:
-        padded = (cell.ljust(width) for cell, width in zip(line, widths, strict=True))
-        click.echo("  ".join(padded).rstrip())
+        click.echo(line)
+
+
+def _aligned(lines: Sequence[Sequence[str]]) -> list[str]:
+    widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
+    return [
+        "  ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)).rstrip()
+        for line in lines
+    ]
 
 
 def printable(value: object) -> str:
@@ -60,9 +100,11 @@ def printable(value: object) -> str:
     if isinstance(value, bool):
         return "yes" if value else "no"
     if isinstance(value, float):
-        return f"{value:g}"
+        return f"{value:.15g}"
+    if isinstance(value, datetime):
+        return value.astimezone().isoformat(timespec="milliseconds")
     if isinstance(value, Mapping):
-        return ", ".join(f"{printable(name)}: {printable(item)}" for name, item in value.items())
+        return ", ".join(f"{printable(name)}: {printable(item)}" for name, item in value.items()) or "-"
     if isinstance(value, list):
-        return " ".join(map(printable, value))
+        return " ".join(map(printable, value)) or "-"
     return one_line(str(value)) or "-"

@@ -153,7 +153,14 @@ async def test_commands_of_administration_sign_and_speak_tls() -> None:
     async with FakeBroker(remoting_port=0, tls=ServerTls.self_made(), users=users) as broker:
         await broker.create_topic("orders")
         assert broker.remoting_endpoint is not None
-        names = ("topic", "describe", "orders", "--namesrv", broker.remoting_endpoint, "--insecure")
+        names = (
+            "topic",
+            "describe",
+            "orders",
+            "--endpoint",
+            f"namesrv://{broker.remoting_endpoint}",
+            "--insecure",
+        )
         signed = await invoke(*names, "--access-key", "admin", "--secret-key", "secret")
         wrong = await invoke(*names, "--access-key", "admin", "--secret-key", "other")
         half = await invoke(*names, "--access-key", "admin")

@@ -54,7 +54,7 @@ def test_an_unknown_command_is_wrong_use() -> None:
 
 
 def test_a_server_that_cannot_be_reached_is_one_sentence_and_code_4() -> None:
-    done = command("topic", "list", "--namesrv", "127.0.0.1:1")
+    done = command("topic", "list", "--endpoint", "namesrv://127.0.0.1:1")
     assert done.returncode == 4, done.stdout + done.stderr
     assert len(done.stderr.strip().splitlines()) == 1
     assert "127.0.0.1:1" in done.stderr

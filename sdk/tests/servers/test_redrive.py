@@ -184,7 +184,7 @@ async def test_messages_of_a_group_stay_in_order(place: Place) -> None:
 async def test_the_command_counts_first_and_sends_then(place: Place) -> None:
     topic, group = await place.topic(), await place.group(max_attempts=2)
     await kill(place, "namesrv", group, topic, numbered(topic, 1, 2, tag="t"))
-    server = ("--namesrv", place.namesrv.removeprefix("namesrv://"))
+    server = ("--endpoint", place.namesrv)
 
     async def run(*options: str) -> str:
         result = await asyncio.to_thread(

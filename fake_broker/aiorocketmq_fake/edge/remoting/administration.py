@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from aiorocketmq_fake.core.values.codes import Permission, TopicType
 from aiorocketmq_fake.core.values.model import GroupConfig, RetryPolicy, TopicConfig
 from aiorocketmq_fake.edge.driver import Driver
@@ -19,9 +21,9 @@ _PERMISSIONS = {
     _READ | _WRITE: Permission.READ_WRITE,
     0: Permission.NONE,
 }
-_TYPE = "+message.type="
 _RETRIES = 16
 """Attempt limit of a group whose settings have none."""
+_MINUTE = 60.0
 
 
 class Administration:
@@ -48,13 +50,12 @@ class Administration:
         name = request.text("topic")
         permission = request.number("perm", _READ | _WRITE, bits=32) & (_READ | _WRITE)
         before = self._core.topic(name)
-        config = TopicConfig(
-            name,
+        config = replace(
             # Without attributes, those of the topic stay.
-            _type(request.frame.fields.get("attributes", ""), before),
-            request.number("readQueueNums", bits=32),
-            request.number("writeQueueNums", bits=32),
-            _PERMISSIONS[permission],
+            _with_attributes(before or TopicConfig(name), request.frame.fields.get("attributes", "")),
+            read_queues=request.number("readQueueNums", bits=32),
+            write_queues=request.number("writeQueueNums", bits=32),
+            permission=_PERMISSIONS[permission],
         )
         self._driver.run(self._core.create_topic if before is None else self._core.update_topic, config)
         return answer()
@@ -72,16 +73,20 @@ class Administration:
         name, retries = body.get("groupName"), body.get("retryMaxTimes", _RETRIES)
         if not isinstance(name, str) or type(retries) is not int:
             raise RequestError(ResponseCode.SYSTEM_ERROR, "groupName or retryMaxTimes cannot be read")
-        config = GroupConfig(
-            name,
+        before = self._group(name)
+        config = replace(
+            # Without attributes, those of the group stay.
+            _bound(before or GroupConfig(name), body.get("attributes")),
             ordered=body.get("consumeMessageOrderly") is True,
             max_attempts=retries + 1,
             retry_policy=_policy(body.get("groupRetryPolicy")),
             consume_enabled=body.get("consumeEnable") is not False,
         )
-        exists = self._core.has_group(name)
-        self._driver.run(self._core.update_group if exists else self._core.create_group, config)
+        self._driver.run(self._core.create_group if before is None else self._core.update_group, config)
         return answer()
+
+    def _group(self, name: str) -> GroupConfig | None:
+        return next((group.config for group in self._core.groups() if group.config.name == name), None)
 
     def groups(self, request: Request) -> Frame:
         """Return the settings of all groups."""
@@ -94,6 +99,7 @@ class Administration:
                 "consumeMessageOrderly": config.ordered,
                 "retryMaxTimes": config.max_attempts - 1,
                 "retryQueueNums": 1,
+                "attributes": _binding(config),
                 **({} if config.retry_policy is None else {"groupRetryPolicy": _plain(config.retry_policy)}),
             }
         return answer(body=dump({"forbiddenTable": {}, "subscriptionGroupTable": table}))
@@ -121,8 +127,12 @@ class Administration:
 
 def _settings(config: TopicConfig) -> dict[str, object]:
     numbers = {permission: number for number, permission in _PERMISSIONS.items()}
+    expiration = config.lite_expiration
     return {
-        "attributes": {"message.type": config.type.name},
+        "attributes": {
+            "message.type": config.type.name,
+            **({} if expiration is None else {"lite.topic.expiration": f"{expiration / _MINUTE:g}"}),
+        },
         "order": False,
         "perm": numbers[config.permission],
         "readQueueNums": config.read_queues,
@@ -165,13 +175,44 @@ def _plain(policy: RetryPolicy) -> dict[str, object]:
     }
 
 
-def _type(attributes: str, before: TopicConfig | None) -> TopicType:
-    """Read `+message.type=FIFO`; other attributes are ignored."""
-    for attribute in attributes.split(","):
-        if attribute.startswith(_TYPE):
-            name = attribute.removeprefix(_TYPE)
-            if name not in TopicType.__members__:
-                text = f"the message type {name[:40]!r} is none of {', '.join(TopicType.__members__)}"
-                raise RequestError(ResponseCode.SYSTEM_ERROR, text)
-            return TopicType[name]
-    return TopicType.NORMAL if before is None else before.type
+def _with_attributes(config: TopicConfig, attributes: str) -> TopicConfig:
+    """Read `+message.type=FIFO,+lite.topic.expiration=5`, in minutes; other attributes are ignored."""
+    values = dict(attribute.split("=", 1) for attribute in attributes.split(",") if "=" in attribute)
+    if (name := values.get("+message.type")) is not None:
+        if name not in TopicType.__members__:
+            text = f"the message type {name[:40]!r} is none of {', '.join(TopicType.__members__)}"
+            raise RequestError(ResponseCode.SYSTEM_ERROR, text)
+        config = replace(config, type=TopicType[name])
+    if (minutes := values.get("+lite.topic.expiration")) is not None:
+        config = replace(config, lite_expiration=_number(minutes) * _MINUTE)
+    return config
+
+
+def _bound(config: GroupConfig, attributes: object) -> GroupConfig:
+    """Read the attributes that bind a group to lite topics."""
+    if not isinstance(attributes, dict) or not (topic := attributes.get("+lite.bind.topic")):
+        return config
+    return replace(
+        config,
+        lite_bind_topic=str(topic),
+        lite_quota=_number(attributes.get("+lite.sub.client.quota", 0)),
+        lite_exclusive=attributes.get("+lite.sub.model") == "Exclusive",
+    )
+
+
+def _binding(config: GroupConfig) -> dict[str, str]:
+    if not config.lite_bind_topic:
+        return {}
+    return {
+        "lite.bind.topic": config.lite_bind_topic,
+        **({"lite.sub.client.quota": str(config.lite_quota)} if config.lite_quota else {}),
+        **({"lite.sub.model": "Exclusive"} if config.lite_exclusive else {}),
+    }
+
+
+def _number(text: object) -> int:
+    try:
+        return int(str(text))
+    except ValueError:
+        text = f"an attribute is no number: {str(text)[:40]!r}"
+        raise RequestError(ResponseCode.SYSTEM_ERROR, text) from None

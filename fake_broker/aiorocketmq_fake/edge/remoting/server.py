@@ -93,7 +93,10 @@ class RemotingServer:
             return await self._front.open(host, port)
         except OSError as failed:
             self._stop_listening()
-            raise OSError(f"cannot listen on {join(host, port)} for remoting: {failed.strerror}.") from failed
+            raise OSError(
+                f"cannot listen on {join(host, port)} for remoting: the port is taken or the address is not this "
+                "machine's; give another remoting_port, or 0 for a free one."
+            ) from failed
 
     async def _listen(self, host: str, port: int, tls: ServerTls | None) -> int:
         accept = partial(self._accept, None if tls is None else tls.context())
