@@ -7,7 +7,7 @@ import logging
 import signal
 import sys
 from collections.abc import Iterable, Mapping
-from contextlib import suppress
+from contextlib import AsyncExitStack, suppress
 from dataclasses import dataclass
 from datetime import date
 from pathlib import Path
@@ -15,6 +15,7 @@ from pathlib import Path
 import click
 from aiorocketmq.wire.plain_text import plain
 from rich.console import Console
+from rich.text import Text
 
 from aiorocketmq_conformance import deviations
 from aiorocketmq_conformance.case import Case, load
@@ -111,13 +112,23 @@ async def _run(
     options: RunOptions,
     console: Console,
 ) -> RunResult:
+    # Drawn on terminals only; as Text, since a target may hold what would be parsed as markup.
+    status, judged = console.status(Text(f"starting {broker.spec}")), 0
+
     def show(result: CaseResult) -> None:
+        nonlocal judged
+        judged += 1
+        status.update(Text(f"{judged} of {len(options.cases)} cases"))
         quiet = {Verdict.PASS, Verdict.NOT_APPLICABLE, Verdict.BLOCKED}
         if options.verbose or result.verdict not in quiet:
             print_result(console, result)
 
     console.print(f"[bold]{broker.spec}[/]: {len(options.cases)} cases", highlight=False)
-    async with broker:
+    async with AsyncExitStack() as opened:
+        if not options.as_json:
+            opened.enter_context(status)
+        await opened.enter_async_context(broker)
+        status.update(Text(f"probing {broker.spec}"))
         blocks = await preflight(broker, options.cases)
         print_blocked(console, blocks.reasons)
         run = Run(

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
+from aiorocketmq.cli.progress import progress
 from aiorocketmq.wire.plain_text import plain_lines
 
 from aiorocketmq_fake.broker import FakeBroker
@@ -64,27 +65,29 @@ async def run(options: Options) -> None:
     groups = [_group(text) for text in options.groups]
     stop = asyncio.Event()
     _on_signals(stop)
-    async with FakeBroker(
-        profile=options.profile,
-        settings=dict(map(_setting, options.settings)),
-        clock=options.clock,
-        listen=options.listen,
-        control=options.control,
-        tls=_tls(options),
-        users=read_users(options.users) if options.users else (),
-        rates=dict(map(_rate, options.rates)),
-        record=options.record,
-        data=options.data,
-        data_memory=options.data_memory * 1024 * 1024,
-        repair=options.repair,
-        event_log=options.event_log,
-        metrics=options.metrics,
-        brokers=options.brokers,
-        remoting_port=default_remoting_port(options.listen)
-        if options.remoting_port is None
-        else options.remoting_port,
-        seed=options.seed,
-    ) as broker:
+    with progress("opening the broker"):  # A large data folder takes a while.
+        broker = FakeBroker(
+            profile=options.profile,
+            settings=dict(map(_setting, options.settings)),
+            clock=options.clock,
+            listen=options.listen,
+            control=options.control,
+            tls=_tls(options),
+            users=read_users(options.users) if options.users else (),
+            rates=dict(map(_rate, options.rates)),
+            record=options.record,
+            data=options.data,
+            data_memory=options.data_memory * 1024 * 1024,
+            repair=options.repair,
+            event_log=options.event_log,
+            metrics=options.metrics,
+            brokers=options.brokers,
+            remoting_port=default_remoting_port(options.listen)
+            if options.remoting_port is None
+            else options.remoting_port,
+            seed=options.seed,
+        )
+    async with broker:
         if broker.repaired is not None:
             print(plain_lines(broker.repaired), file=sys.stderr, flush=True)
         try:

@@ -19,6 +19,8 @@ from aiorocketmq_audit.generator.injection import chosen
 from aiorocketmq_audit.recording.schema import COLUMNS, REQUIRED
 from click.testing import CliRunner
 
+from sdk.tests.cli.terminal import in_terminal
+
 parquet = pytest.importorskip("pyarrow.parquet")
 
 EVENTS = 6_000
@@ -298,3 +300,23 @@ def test_without_numpy_one_sentence_says_what_to_install(tmp_path: Path) -> None
         "aiorocketmq audit: --generate needs numpy: run pip install 'aiorocketmq[generator]'.\n",
     )
     assert run("pyspark", "py4j").returncode == 0
+
+
+def test_a_terminal_shows_that_it_generates(tmp_path: Path) -> None:
+    code = f"""
+import threading
+from rich.progress import Progress
+from aiorocketmq_audit import generator
+from aiorocketmq_audit.generator.command import make
+from aiorocketmq_audit.spark import progress
+shown, add_task, generate = threading.Event(), Progress.add_task, generator.generate
+def add(bar, *arguments, **options):
+    number = add_task(bar, *arguments, **options)
+    bar.refresh()
+    shown.set()
+    return number
+progress.AFTER, Progress.add_task = 0, add
+generator.generate = lambda *arguments, **options: shown.wait(30) and generate(*arguments, **options)
+make({str(tmp_path / "recording")!r}, (), events=100, seed=None, shape=(), plants=())
+"""
+    assert "generating" in in_terminal(code)

@@ -11,6 +11,8 @@ import pytest
 from aiorocketmq.cli.program import run as run_program
 from aiorocketmq_conformance.case import load
 
+from sdk.tests.cli.terminal import in_terminal
+
 ONE = "send.receipt"
 
 
@@ -49,6 +51,13 @@ def test_json_has_standard_output_for_itself(invoke: Invoke) -> None:
     document = json.loads(result.out)
     assert [case["id"] for case in document["runs"][0]["cases"]] == [ONE]
     assert result.err.splitlines()[-1] == "1 passed, 0 failed, 0 skipped"
+
+
+@pytest.mark.parametrize("json_option", [(), ("--json",)])
+def test_a_terminal_shows_how_far_a_run_is(json_option: tuple[str, ...]) -> None:
+    arguments = ["conformance", "run", "--select", ONE, *json_option]
+    printed = in_terminal(f"from aiorocketmq.cli.program import run; run({arguments!r})")
+    assert ("1 of 1 cases" in printed) == (not json_option)
 
 
 def test_several_targets_are_run_in_turn(invoke: Invoke, tmp_path: Path) -> None:

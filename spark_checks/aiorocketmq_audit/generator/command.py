@@ -6,6 +6,7 @@ import sys
 from collections.abc import Sequence
 
 from aiorocketmq_audit.errors import AuditError, UsageError
+from aiorocketmq_audit.spark.progress import progress
 
 EVENTS, SEED = 100_000, 1
 
@@ -45,7 +46,10 @@ def _write(folder: str, events: int, seed: int, shape: Sequence[str], plants: Se
         raise UsageError(
             f"--generate needs {missing.name}: run pip install 'aiorocketmq[generator]'."
         ) from missing
-    generated = generate(folder, events=events, seed=seed, shape=Shape.parse(shape), plants=chosen(plants))
+    with progress("generating"):
+        generated = generate(
+            folder, events=events, seed=seed, shape=Shape.parse(shape), plants=chosen(plants)
+        )
     size = f"{generated.events:,} events about {generated.messages:,} messages"
     print(f"{size} in {generated.files} file(s): {folder} (seed {seed})")
     if generated.planted:

@@ -13,8 +13,8 @@ AFTER, EVERY = 1.0, 0.5
 
 
 @contextmanager
-def progress(name: str, tasks: Callable[[], tuple[int, int]]) -> Iterator[None]:
-    """Show `tasks`, completed and total, while the block runs; nothing if it takes less than AFTER."""
+def progress(name: str, tasks: Callable[[], tuple[int, int]] = lambda: (0, 0)) -> Iterator[None]:
+    """Show `tasks`, completed and total (0: unknown), while the block runs; nothing if it takes less than AFTER."""
     if sys.stderr is None or not sys.stderr.isatty() or find_spec("rich") is None:
         yield
         return

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from tempfile import TemporaryFile
 
 from py4j.protocol import Py4JError
@@ -16,6 +16,7 @@ from pyspark.sql import SparkSession
 from aiorocketmq_audit.errors import SparkUnavailableError, UsageError
 from aiorocketmq_audit.failures import reason
 from aiorocketmq_audit.spark.java import launching
+from aiorocketmq_audit.spark.progress import progress
 
 TINY = 1 << 20
 """Up to this many bytes (some ten thousand events), compiling queries costs more time than it saves."""
@@ -74,7 +75,11 @@ def session(master: str | None = None, *, size: int = 0, memory: str | None = No
     is_started = "PYSPARK_GATEWAY_PORT" in os.environ or "SPARK_REMOTE" in os.environ
     is_attached = is_started or (master or "").startswith("sc://")
     local = master or "local[*]"
-    with _attached(master) if is_attached else _launched(settings(local, size, memory)) as spark:
+    with ExitStack() as started:
+        with progress("starting Spark"):
+            spark = started.enter_context(
+                _attached(master) if is_attached else _launched(settings(local, size, memory))
+            )
         if size and _PARTITIONS not in spark.conf.getAll:
             spark.conf.set(_PARTITIONS, _partitions(size))
         yield spark
