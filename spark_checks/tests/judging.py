@@ -1,4 +1,4 @@
-"""Many histories as one recording: what Spark's rules find in it, and what the plain readings do."""
+"""Many histories as one recording: what Spark's rules find in it, and what the reference model does."""
 
 from __future__ import annotations
 
@@ -11,9 +11,8 @@ from aiorocketmq_audit.generator.faults.scenario import Row
 from aiorocketmq_audit.judgement import judge
 from aiorocketmq_audit.recording.gates import Gates
 from aiorocketmq_audit.rules import CHECKS
+from aiorocketmq_conformance.model.recorded import judgement as model
 from pyspark.sql import functions as F
-
-from spark_checks.tests import oracle
 
 
 class Finding(NamedTuple):
@@ -49,8 +48,8 @@ def found(recording: Recording, gate: Gates, checks: Collection[str] = tuple(CHE
 
 
 def found_plainly(rows: Iterable[Row]) -> set[Finding]:
-    """What the plain readings find, which leave out what is exempted."""
+    """What the reference model finds, which leaves out what is exempt."""
     return {
         Finding(each.check, each.invariant, each.verdict, each.row["recorder"], each.row["seq"])
-        for each in oracle.judge(rows)
+        for each in model.judge(rows)
     }

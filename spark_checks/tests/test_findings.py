@@ -1,5 +1,5 @@
 """What the rules find in all pages and scenes of planted faults, in random histories, and in scenes that were changed
-at random, all of them as one recording: what pages and scenes say, and what the plain readings find."""
+at random, all of them as one recording: what pages and scenes say, and what the reference model finds."""
 
 from __future__ import annotations
 

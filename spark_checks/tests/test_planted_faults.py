@@ -1,5 +1,5 @@
 """Every kind of planted fault is found in a generated recording, named by the right check and invariant, and nothing
-else is, by Spark and by the plain readings alike; twenty honest recordings beside it are accused of nothing."""
+else is, by Spark and by the the reference model alike; twenty honest recordings beside it are accused of nothing."""
 
 from __future__ import annotations
 

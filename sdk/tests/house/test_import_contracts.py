@@ -37,6 +37,7 @@ PLANTS = {
         "aiorocketmq_conformance/cases/consume/push.py",
         "import aiorocketmq_conformance.targets.fake",
     ),
+    "model-only-judges": ("aiorocketmq_conformance/model/planted.py", "import aiorocketmq_fake.core.values"),
     "cases-stand-alone": (
         "aiorocketmq_conformance/cases/lite/topics.py",
         "import aiorocketmq_conformance.cases.order.push",

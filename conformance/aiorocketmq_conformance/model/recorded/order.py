@@ -1,54 +1,51 @@
-"""INV-ORD and INV-ORD-FIRST in plain words: compare each first delivery with every earlier one of its message group.
-INV-ORD-HANDLE: the same of handlers."""
+"""INV-ORD, INV-ORD-FIRST, INV-ORD-HANDLE: each first delivery against the earlier ones of its message group."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from spark_checks.tests.oracle.histories import (
+from aiorocketmq_conformance.model.recorded.histories import (
     BROKEN,
     FOREVER,
     SLACK_US,
-    Account,
-    Found,
+    MessageHistory,
+    Observation,
     Row,
-    Way,
+    Violation,
     begin,
     by_queue,
-    excused,
-    ways,
+    is_exempt,
+    message_histories,
 )
-from spark_checks.tests.oracle.leases import hold
+from aiorocketmq_conformance.model.recorded.leases import lease_end
 
 
-def settled(way: Way) -> float:
-    """When a message was over at the earliest; never, if nobody ended it and attempts are left."""
-    first = way.given[0].row
+def settled(history: MessageHistory) -> float:
+    """Return when a message was completed at the earliest; FOREVER if it was not, and attempts are left."""
     ends: list[float] = [
         begin(row)
-        for given in way.given
+        for given in history.given
         for row in given.done
         if row["kind"] in ("ack", "forward", "dlq.deliver") and row.get("phase") in (None, "ok", "info")
     ]
-    last = way.given[-1]
-    if last.row["attempt"] >= (way.settings.max_attempts or 1):
+    last = history.given[-1]
+    if last.row["attempt"] >= (history.settings.max_attempts or 1):
         # The broker ends it after the last attempt, unseen by consumers.
-        until = hold(last).least
+        until = lease_end(last).least
         ends.append(begin(last.row) if until is None else until)
-    del first
     return min(ends, default=FOREVER)
 
 
-def order(account: Account) -> Iterator[Found]:
-    """A message is handed out when all earlier ones of its message group that were handed out are over."""
-    ordered = [way for way in ways(account) if _is_ordered(way)]
-    for way in ordered:
-        first = way.given[0].row
-        beside = [other for other in ordered if other is not way and _lane(other) == _lane(way)]
-        yield from _judged(account, first, beside)
+def order(observation: Observation) -> Iterator[Violation]:
+    """Yield deliveries while an earlier message of the message group was in flight."""
+    ordered = [history for history in message_histories(observation) if _is_ordered(history)]
+    for history in ordered:
+        first = history.given[0].row
+        beside = [other for other in ordered if other is not history and _lane(other) == _lane(history)]
+        yield from _judged(observation, first, beside)
 
 
-def _judged(account: Account, first: Row, beside: Sequence[Way]) -> Iterator[Found]:
+def _judged(observation: Observation, first: Row, beside: Sequence[MessageHistory]) -> Iterator[Violation]:
     passed: list[Row] = []
     opened: list[tuple[float, int, Row]] = []
     for other in beside:
@@ -70,21 +67,23 @@ def _judged(account: Account, first: Row, beside: Sequence[Way]) -> Iterator[Fou
     # With a higher number it is not the first one, though nobody told of those before.
     if passed and first.get("attempt") in (None, 1):
         highest = max(passed, key=lambda row: int(row["offset"]))
-        if not excused(account, {**highest, "client_id": None}, first):
-            yield Found("ordering", "INV-ORD-FIRST", BROKEN, first, highest)
-    elif opened and not all(excused(account, {**row, "client_id": None}, first) for _, _, row in opened):
+        if not is_exempt(observation, {**highest, "client_id": None}, first):
+            yield Violation("ordering", "INV-ORD-FIRST", BROKEN, first, highest)
+    elif opened and not all(
+        is_exempt(observation, {**row, "client_id": None}, first) for _, _, row in opened
+    ):
         _, _, latest = max(opened, key=lambda each: each[:2])
-        yield Found("ordering", "INV-ORD", BROKEN, first, latest)
+        yield Violation("ordering", "INV-ORD", BROKEN, first, latest)
 
 
-def handlers(account: Account) -> Iterator[Found]:
-    """A handler begins when all that began before it in its message group are through, or have lost their message."""
+def handlers(observation: Observation) -> Iterator[Violation]:
+    """Yield handlers that overlap with another one of their message group."""
     told = [
         row
-        for row in account.of("deliver", "change", "handle.start", "handle.end")
+        for row in observation.of("deliver", "change", "handle.start", "handle.end")
         if row.get("message_group")
         and row.get("role") == "push"
-        and account.settings_of(row["group"]).ordered
+        and observation.settings_of(row["group"]).ordered
     ]
     begun: list[tuple[Row, float]] = []
     for row in sorted((row for row in told if row["kind"] == "handle.start"), key=_at):
@@ -96,13 +95,13 @@ def handlers(account: Account) -> Iterator[Found]:
             if [other.get(name) for name in _HANDLED_IN] == lane
             and _are_beside(other, other_until, row, until)
         ]
-        if beside and not all(excused(account, other, row) for other in beside):
-            yield Found("ordering", "INV-ORD-HANDLE", BROKEN, row, beside[-1])
+        if beside and not all(is_exempt(observation, other, row) for other in beside):
+            yield Violation("ordering", "INV-ORD-HANDLE", BROKEN, row, beside[-1])
         begun.append((row, until))
 
 
 def _are_beside(first: Row, first_until: float, then: Row, until: float) -> bool:
-    """Whether two handlers were at work at once, however far apart the clocks that tell of them are."""
+    """Return whether two handlers surely overlapped, in spite of the difference of clocks."""
     apart = _apart(first, then)
     surely_first = bool(first["t_wall_us"] + apart <= then["t_wall_us"])
     went_on = bool(first_until > then["t_wall_us"] + apart)
@@ -114,7 +113,7 @@ _HANDLED_BY = (*_HANDLED_IN, "message_id", "offset", "attempt", "recorder", "cli
 
 
 def _at_work(start: Row, told: Sequence[Row]) -> float:
-    """Until when a handler worked on a message that was its own, at the least."""
+    """Return the time until which a handler surely ran with a lease."""
     whose = [start.get(name) for name in _HANDLED_BY]
     mine = [row for row in told if [row.get(name) for name in _HANDLED_BY] == whose]
     mine.sort(key=lambda row: int(row["seq"]))
@@ -133,14 +132,14 @@ def _at_work(start: Row, told: Sequence[Row]) -> float:
     return 0 if lease in (None, FOREVER) else lease
 
 
-def _is_ordered(way: Way) -> bool:
-    row = way.given[0].row
+def _is_ordered(history: MessageHistory) -> bool:
+    row = history.given[0].row
     is_placed = row.get("message_group") and row.get("offset") is not None and not by_queue(row)
-    return bool(way.settings.ordered and is_placed)
+    return bool(history.settings.ordered and is_placed)
 
 
-def _lane(way: Way) -> tuple[object, ...]:
-    row = way.given[0].row
+def _lane(history: MessageHistory) -> tuple[object, ...]:
+    row = history.given[0].row
     return row["topic"], row["group"], row["message_group"], row["broker"], row["queue"]
 
 
@@ -149,5 +148,5 @@ def _at(row: Row) -> tuple[int, int]:
 
 
 def _apart(earlier: Row, later: Row) -> int:
-    """How far the clocks of two recorders may be apart."""
+    """Return the possible difference of two recorders' clocks."""
     return 0 if earlier["recorder"] == later["recorder"] else SLACK_US

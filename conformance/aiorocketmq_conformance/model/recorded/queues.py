@@ -1,5 +1,5 @@
-"""INV-TX, INV-TX-CHECK, INV-RECALL, INV-ASSIGN, INV-PULL-ORD, INV-OFFSET, INV-OFFSET-ORD, INV-COMMIT, INV-FAIR and
-INV-HANDLE in plain words."""
+"""Transactions, recalls, queues and offsets: INV-TX, INV-TX-CHECK, INV-RECALL, INV-ASSIGN, INV-PULL-ORD, INV-OFFSET,
+INV-OFFSET-ORD, INV-COMMIT, INV-FAIR and INV-HANDLE."""
 
 from __future__ import annotations
 
@@ -8,16 +8,16 @@ from collections.abc import Iterable, Iterator
 from itertools import pairwise
 from typing import Any
 
-from spark_checks.tests.oracle.content import _queue, _receipts
-from spark_checks.tests.oracle.histories import (
+from aiorocketmq_conformance.model.recorded.content import _queue, _receipts
+from aiorocketmq_conformance.model.recorded.histories import (
     BROKEN,
     POSSIBLE,
-    Account,
-    Found,
+    Observation,
     Row,
+    Violation,
     begin,
-    excused,
     grain,
+    is_exempt,
     is_read,
 )
 
@@ -31,9 +31,9 @@ def _by(rows: Iterable[Row], *names: str) -> dict[tuple[Any, ...], list[Row]]:
     return groups
 
 
-def transactions(account: Account) -> Iterator[Found]:
-    """A half message comes after a commit was tried; who was answered is not asked any more."""
-    rows = [row for row in account.of("send", "deliver", "tx.end", "tx.check") if row.get("tx_id")]
+def transactions(observation: Observation) -> Iterator[Violation]:
+    """Yield half messages delivered without a commit, and checks after a decision."""
+    rows = [row for row in observation.of("send", "deliver", "tx.end", "tx.check") if row.get("tx_id")]
     for transaction, told in _by(rows, "topic", "tx_id").items():
         given = [row for row in told if row["kind"] == "deliver"]
         ends = [row for row in told if row["kind"] == "tx.end" and row.get("phase") not in ("fail",)]
@@ -42,54 +42,54 @@ def transactions(account: Account) -> Iterator[Found]:
         commits = [begin(row) for row in ends if row["resolution"] == "commit"]
         rolled = any((row["resolution"], row["phase"]) == ("rollback", "ok") for row in ends)
         if given and not (commits and min(commits) <= given[0]["t_wall_us"]):
-            proven = account.is_broker or rolled or bool(commits)
-            yield Found("transactions", "INV-TX", BROKEN if proven else POSSIBLE, given[0])
+            proven = observation.is_broker or rolled or bool(commits)
+            yield Violation("transactions", "INV-TX", BROKEN if proven else POSSIBLE, given[0])
         decided = [
             row for row in ends if row["phase"] == "ok" and row["resolution"] in ("commit", "rollback")
         ]
         asked = [row for row in told if row["kind"] == "tx.check"]
-        halves = account.halves[transaction]
+        halves = observation.halves[transaction]
         if not asked or not decided or halves > 1:
             continue
         first, last = decided[0], asked[-1]
         late = last["t_wall_us"] > first["t_wall_us"] + CHECKED_US
-        if late and not excused(account, first, last, acked=first["t_wall_us"], only="restart"):
+        if late and not is_exempt(observation, first, last, acked=first["t_wall_us"], only="restart"):
             verdict = BROKEN if halves == 1 else POSSIBLE
-            yield Found("transactions", "INV-TX-CHECK", verdict, last, first)
+            yield Violation("transactions", "INV-TX-CHECK", verdict, last, first)
 
 
-def recalls(account: Account) -> Iterator[Found]:
-    """What was taken back more than a second before it was due does not come."""
-    for (topic, message), rows in _by(account.of("recall"), "topic", "message_id").items():
+def recalls(observation: Observation) -> Iterator[Violation]:
+    """Yield deliveries of messages that were recalled in time."""
+    for (topic, message), rows in _by(observation.of("recall"), "topic", "message_id").items():
         at = min((row["t_wall_us"] for row in rows if row["phase"] == "ok"), default=None)
-        ways = [
+        message_histories = [
             row
-            for row in account.of("send", "deliver")
+            for row in observation.of("send", "deliver")
             if (row["topic"], row["message_id"]) == (topic, message)
         ]
-        due = max((row["due_us"] for row in ways if row.get("due_us") is not None), default=None)
-        given = [row for row in ways if row["kind"] == "deliver"]
+        due = max((row["due_us"] for row in message_histories if row.get("due_us") is not None), default=None)
+        given = [row for row in message_histories if row["kind"] == "deliver"]
         if at is not None and due is not None and at < due - RACE_US and given:
-            yield Found("recall", "INV-RECALL", BROKEN, given[0])
+            yield Violation("recall", "INV-RECALL", BROKEN, given[0])
 
 
-def owners(account: Account) -> Iterator[Found]:
-    """Two consumers own a queue at once for no longer than a rebalance takes."""
+def owners(observation: Observation) -> Iterator[Violation]:
+    """Yield assignments of a queue to two consumers for longer than a rebalance takes."""
     runs: dict[tuple[Any, ...], list[tuple[int, int, str, Row]]] = defaultdict(list)
     for lives in _by(
-        account.of("assign", "client.stop", "client.crash"), "client_id", "recorder", "epoch"
+        observation.of("assign", "client.stop", "client.crash"), "client_id", "recorder", "epoch"
     ).values():
         open_runs: dict[tuple[Any, ...], tuple[int, Row]] = {}
         for place, row in enumerate(lives):
             if row["kind"] != "assign" or grain(row) != "queue" or row.get("topic") is None:
                 continue
-            # One that names no topic, as early recordings do where there are several, is about all of them.
+            # An assignment without a topic, as in early recordings, is about all of them.
             of_all = [
                 each for each in lives[place + 1 :] if each["kind"] != "assign" or not each.get("topic")
             ]
             of_topic = [each for each in lives[place + 1 :] if each.get("topic") == row["topic"]]
             then = min((*of_all[:1], *of_topic[:1]), key=_at, default=None)
-            until = account.ended if then is None else then["t_wall_us"]
+            until = observation.ended if then is None else then["t_wall_us"]
             next_owned = _owned(then)
             for queue in _owned(row):
                 since, first = open_runs.pop(queue, (row["t_wall_us"], row))
@@ -97,15 +97,15 @@ def owners(account: Account) -> Iterator[Found]:
                     open_runs[queue] = (since, first)
                 else:
                     runs[queue].append((since, until, row["client_id"], first))
-    for held in runs.values():
-        for since, until, client, first in held:
+    for end in runs.values():
+        for since, until, client, first in end:
             earlier = [
                 min(until, other_until) - since
-                for other_since, other_until, other, _ in held
+                for other_since, other_until, other, _ in end
                 if other != client and (other_since, other) < (since, client)
             ]
             if max(earlier, default=0) > REBALANCE_US:
-                yield Found("queues", "INV-ASSIGN", BROKEN, first)
+                yield Violation("queues", "INV-ASSIGN", BROKEN, first)
 
 
 def _owned(row: Row | None) -> set[tuple[Any, ...]]:
@@ -114,10 +114,12 @@ def _owned(row: Row | None) -> set[tuple[Any, ...]]:
     return {(row["group"], row["topic"], each["broker"], each["queue"]) for each in row["queues"]}
 
 
-def pulled(account: Account) -> Iterator[Found]:
-    """An owner of a queue reads it in order, unless it was assigned anew, or went elsewhere."""
-    given = [row for row in account.of("deliver") if is_read(row)]
-    moves = [row for row in account.of("assign", "seek") if row["kind"] == "seek" or grain(row) != "message"]
+def pulled(observation: Observation) -> Iterator[Violation]:
+    """Yield reads of a queue out of order without an assignment or seek in between."""
+    given = [row for row in observation.of("deliver") if is_read(row)]
+    moves = [
+        row for row in observation.of("assign", "seek") if row["kind"] == "seek" or grain(row) != "message"
+    ]
     for rows in _by(given, "group", "topic", "broker", "queue", "client_id", "recorder").values():
         for first, then in pairwise(sorted(rows, key=lambda row: int(row["seq"]))):
             moved = any(
@@ -126,46 +128,50 @@ def pulled(account: Account) -> Iterator[Found]:
                 and row["recorder"] == then["recorder"]
                 for row in moves
             )
-            if then["offset"] <= first["offset"] and not moved and not excused(account, first, then):
-                yield Found("queues", "INV-PULL-ORD", BROKEN, then, first)
+            if then["offset"] <= first["offset"] and not moved and not is_exempt(observation, first, then):
+                yield Violation("queues", "INV-PULL-ORD", BROKEN, then, first)
 
 
-def places(account: Account) -> Iterator[Found]:
-    """A place in a queue holds one message; after a lost answer, a first attempt may tell a place of a retry topic."""
-    lost = [row for row in account.of("receive") if row["phase"] == "info" and account.observer == "client"]
+def places(observation: Observation) -> Iterator[Violation]:
+    """Yield offsets with two messages; after a lost response, a first attempt may have an offset of the retry topic."""
+    lost = [
+        row
+        for row in observation.of("receive")
+        if row["phase"] == "info" and observation.observer == "client"
+    ]
     firsts = [
         row
-        for row in account.of("deliver")
+        for row in observation.of("deliver")
         if row["attempt"] == 1
         and row.get("offset") is not None
         and row.get("lite_topic") is None
         and not any(poll["group"] == row["group"] and begin(poll) <= row["t_wall_us"] for poll in lost)
     ]
-    for rows in _by([*_receipts(account), *firsts], "topic", "broker", "queue", "offset").values():
+    for rows in _by([*_receipts(observation), *firsts], "topic", "broker", "queue", "offset").values():
         rows.sort(key=lambda row: int(row["t_wall_us"]))
         messages = {row["message_id"] for row in rows}
         if len(messages) > 1:
             second = next(row for row in rows if row["message_id"] != rows[0]["message_id"])
-            if not excused(account, {**rows[0], "group": None, "client_id": None}, second):
-                yield Found("offsets", "INV-OFFSET", BROKEN, second, rows[0])
+            if not is_exempt(observation, {**rows[0], "group": None, "client_id": None}, second):
+                yield Violation("offsets", "INV-OFFSET", BROKEN, second, rows[0])
 
 
-def serial(account: Account) -> Iterator[Found]:
-    """A send that began when the one before it was answered gets a higher offset."""
-    for rows in _by(_receipts(account), "topic", "broker", "queue", "recorder", "client_id").values():
+def serial(observation: Observation) -> Iterator[Violation]:
+    """Yield sends whose offset is not above that of a send completed before."""
+    for rows in _by(_receipts(observation), "topic", "broker", "queue", "recorder", "client_id").values():
         for first, then in pairwise(rows):
             called = then["seq"] if then.get("invoked_seq") is None else then["invoked_seq"]
             after = (first["t_wall_us"], first["seq"]) < (begin(then), called)
             wrong = after and then["offset"] <= first["offset"]
-            if wrong and not excused(account, {**first, "group": None, "client_id": None}, then):
-                yield Found("offsets", "INV-OFFSET-ORD", BROKEN, then, first)
+            if wrong and not is_exempt(observation, {**first, "group": None, "client_id": None}, then):
+                yield Violation("offsets", "INV-OFFSET-ORD", BROKEN, then, first)
 
 
-def progress(account: Account) -> Iterator[Found]:
-    """What is written never falls, and is at most one ahead of what was read."""
-    told = account.of("commit", "deliver", "assign")
+def progress(observation: Observation) -> Iterator[Violation]:
+    """Yield commits that fall, or are ahead of what was read."""
+    told = observation.of("commit", "deliver", "assign")
     for queue in {(row["group"], *_queue(row)) for row in told if row["kind"] == "commit"}:
-        if account.settings_of(queue[0]).broadcast:
+        if observation.settings_of(queue[0]).broadcast:
             continue
         last, highest, begun, read, filtered = None, None, None, None, False
         for row in told:
@@ -189,9 +195,9 @@ def progress(account: Account) -> Iterator[Found]:
                 if (
                     (fell or ahead)
                     and proof is not None
-                    and not excused(account, {**proof, "client_id": None}, row)
+                    and not is_exempt(observation, {**proof, "client_id": None}, row)
                 ):
-                    yield Found("commits", "INV-COMMIT", BROKEN, row, proof)
+                    yield Violation("commits", "INV-COMMIT", BROKEN, row, proof)
                 last = row
 
 
@@ -199,18 +205,18 @@ def _at(row: Row) -> tuple[int, int]:
     return row["t_wall_us"], row["seq"]
 
 
-def fairness(account: Account) -> Iterator[Found]:
-    """While somebody asks and something waits, a queue of a normal group goes on within a minute."""
+def fairness(observation: Observation) -> Iterator[Violation]:
+    """Yield stalls of a normal group's queue of a minute or more in spite of polls."""
     given = [
         row
-        for row in account.of("deliver")
+        for row in observation.of("deliver")
         if row["attempt"] == 1
         and row.get("store_us") is not None
         and row.get("lite_topic") is None
-        and account.settings_of(row["group"]).ordered is False
+        and observation.settings_of(row["group"]).ordered is False
     ]
     polls = [
-        row for row in account.of("receive") if row["phase"] == "ok" and row.get("invoked_us") is not None
+        row for row in observation.of("receive") if row["phase"] == "ok" and row.get("invoked_us") is not None
     ]
     for rows in _by(given, "topic", "group", "broker", "queue").values():
         for first, then in pairwise(rows):
@@ -225,14 +231,14 @@ def fairness(account: Account) -> Iterator[Found]:
                 for row in polls
             )
             if then["t_wall_us"] - since >= STANDSTILL_US and polled:
-                yield Found("fairness", "INV-FAIR", BROKEN if account.is_broker else POSSIBLE, then)
+                yield Violation("fairness", "INV-FAIR", BROKEN if observation.is_broker else POSSIBLE, then)
 
 
-def handles(account: Account) -> Iterator[Found]:
-    """A handle stands for one delivery of one message."""
+def handles(observation: Observation) -> Iterator[Violation]:
+    """Yield handles of more than one delivery or message."""
     used = [
         row
-        for row in account.of("deliver", "ack", "change", "forward")
+        for row in observation.of("deliver", "ack", "change", "forward")
         if row.get("delivery")
         and row.get("message_id")
         and (row["kind"] == "deliver" or row["phase"] == "ok")
@@ -243,4 +249,4 @@ def handles(account: Account) -> Iterator[Found]:
         repeated = len(requests) == 1 and all(row.get("receive_attempt") for row in given)
         several = len({row["message_id"] for row in rows}) > 1
         if given and ((len(given) > 1 and not repeated) or several):
-            yield Found("handles", "INV-HANDLE", BROKEN, rows[-1])
+            yield Violation("handles", "INV-HANDLE", BROKEN, rows[-1])

@@ -1,5 +1,4 @@
-"""INV-CONTENT, INV-FAILED, INV-ORIGIN, INV-FILTER, INV-ISOLATE, INV-EARLY of delays, INV-LOSS-MID and INV-LOSS in
-plain words."""
+"""INV-CONTENT, INV-FAILED, INV-ORIGIN, INV-FILTER, INV-ISOLATE, INV-EARLY of delays, INV-LOSS-MID and INV-LOSS."""
 
 from __future__ import annotations
 
@@ -8,45 +7,45 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from spark_checks.tests.oracle.histories import (
+from aiorocketmq_conformance.model.recorded.histories import (
     BROKEN,
     FOREVER,
     POSSIBLE,
-    Account,
-    Found,
+    Observation,
     Row,
+    Violation,
     begin,
     by_queue,
 )
 
 
-def delays(account: Account) -> Iterator[Found]:
-    """Nothing comes before it is due."""
-    for row in _leased(account):
-        due, early = row.get("due_us"), account.settings_of(row["group"]).early_us
+def delays(observation: Observation) -> Iterator[Violation]:
+    """Yield deliveries before the delivery time."""
+    for row in _leased(observation):
+        due, early = row.get("due_us"), observation.settings_of(row["group"]).early_us
         if due is not None and row["t_wall_us"] < due - early:
-            yield Found("delay", "INV-EARLY", BROKEN, row)
+            yield Violation("delay", "INV-EARLY", BROKEN, row)
 
 
-def filters(account: Account) -> Iterator[Found]:
-    """Nothing comes that its receive did not ask for."""
-    for row in _leased(account):
+def filters(observation: Observation) -> Iterator[Violation]:
+    """Yield deliveries that do not match the filter of their receive."""
+    for row in _leased(observation):
         if not is_wanted(row.get("filter"), row.get("tag")):
-            yield Found("filters", "INV-FILTER", BROKEN, row)
+            yield Violation("filters", "INV-FILTER", BROKEN, row)
 
 
 def is_wanted(asked: str | None, tag: str | None) -> bool:
-    """Whether a filter lets a tag pass; of filters that are not by tag nobody knows."""
+    """Return whether a filter matches a tag; filters of other kinds are taken to match."""
     if asked is None or not asked.startswith("TAG:"):
         return True
     tags = [part.strip() for part in asked.removeprefix("TAG:").split("||")]
     return "*" in tags or not any(tags) or (tag or "") in tags
 
 
-def answers(account: Account) -> Iterator[Found]:
-    """An answer holds what is of the topic and for the group of its poll."""
+def answers(observation: Observation) -> Iterator[Violation]:
+    """Yield deliveries of another topic or group than that of their receive."""
     asked, given = defaultdict[Any, list[Row]](list), defaultdict[Any, list[Row]](list)
-    for row in account.of("receive", "deliver"):
+    for row in observation.of("receive", "deliver"):
         request = row.get("op_id") if row["kind"] == "receive" else row.get("batch")
         if request and row.get("topic") and row.get("group"):
             polls = asked if row["kind"] == "receive" else given
@@ -55,36 +54,36 @@ def answers(account: Account) -> Iterator[Found]:
         places = {(row["topic"], row["group"]) for row in asked[request]}
         foreign = [row for row in rows if (row["topic"], row["group"]) not in places]
         if len(places) == 1 and foreign:
-            yield Found("filters", "INV-ISOLATE", BROKEN, min(foreign, key=lambda row: int(row["seq"])))
+            yield Violation("filters", "INV-ISOLATE", BROKEN, min(foreign, key=lambda row: int(row["seq"])))
 
 
-def lite(account: Account) -> Iterator[Found]:
-    """A consumer of lite topics gets what it may want, from the lists that it has told."""
+def lite(observation: Observation) -> Iterator[Violation]:
+    """Yield deliveries of lite topics to which the consumer was surely not subscribed."""
     asked = {
         (row["recorder"], row["boot"], row["op_id"]): row["invoked_us"]
-        for row in reversed(account.of("receive"))
+        for row in reversed(observation.of("receive"))
         if row.get("op_id")
     }
-    told = _lists(account)
-    for row in account.of("deliver"):
+    told = _lists(observation)
+    for row in observation.of("deliver"):
         poll = row.get("invoked_seq")
-        if account.is_broker:
+        if observation.is_broker:
             poll = asked.get((row["recorder"], row["boot"], row.get("batch")))
-        is_theirs = not account.is_broker or row.get("role") == "lite"
+        is_theirs = not observation.is_broker or row.get("role") == "lite"
         if row.get("lite_topic") is not None and is_theirs and poll is not None:
             lists = [each for each in told if each.who == _who(row)]
             known = [each for each in lists if each.is_whole and each.end < poll]
             name = row["lite_topic"]
             over = [each.begin for each in known + [e for e in lists if name in e.removed and e.end < poll]]
-            came = row["t_wall_us"] if account.is_broker else row["seq"]
+            came = row["t_wall_us"] if observation.is_broker else row["seq"]
             wanted = [each.end for each in lists if name in each.wanted and each.begin <= came]
             if known and max(wanted, default=-1) < max(over):
-                yield Found("filters", "INV-ISOLATE", BROKEN, row)
+                yield Violation("filters", "INV-ISOLATE", BROKEN, row)
 
 
 @dataclass(frozen=True, slots=True)
 class _List:
-    """What a client told of its lite topics, from the call to the answer; FOREVER where nobody knows of one."""
+    """A change of a lite subscription, from the call to the response; FOREVER if there is none."""
 
     who: tuple[Any, ...]
     begin: float
@@ -98,15 +97,15 @@ def _who(row: Row) -> tuple[Any, ...]:
     return tuple(row.get(name) for name in ("recorder", "boot", "client_id", "group", "topic"))
 
 
-def _lists(account: Account) -> list[_List]:
+def _lists(observation: Observation) -> list[_List]:
     calls = defaultdict[Any, list[Row]](list)
-    for row in account.of("lite.sync"):
+    for row in observation.of("lite.sync"):
         calls[_who(row), row.get("op_id") or row["seq"]].append(row)
     lists = []
     for (who, _), rows in calls.items():
         if any(row.get("phase") == "fail" for row in rows):
             continue
-        place, called = ("t_wall_us", "invoked_us") if account.is_broker else ("seq", "invoked_seq")
+        place, called = ("t_wall_us", "invoked_us") if observation.is_broker else ("seq", "invoked_seq")
         begins = [row[place] if row.get(called) is None else row[called] for row in rows]
         ends = [row[place] for row in rows if row.get("phase") in (None, "ok")]
         cfg = dict(rows[0]["cfg"])
@@ -117,21 +116,23 @@ def _lists(account: Account) -> list[_List]:
     return lists
 
 
-def origin(account: Account) -> Iterator[Found]:
-    """What comes was sent, as it was sent, and not refused."""
-    began = min((row["t_wall_us"] for row in account.of("recorder.start")), default=None)
+def origin(observation: Observation) -> Iterator[Violation]:
+    """Yield deliveries of messages that were not sent, were refused, or have other content."""
+    began = min((row["t_wall_us"] for row in observation.of("recorder.start")), default=None)
     given, sent = defaultdict[str, list[Row]](list), defaultdict[str, list[Row]](list)
-    for row in account.of("deliver"):
+    for row in observation.of("deliver"):
         given[row["message_id"]].append(row)
-    for row in account.of("send"):
+    for row in observation.of("send"):
         sent[row["message_id"]].append(row)
     for message, rows in given.items():
-        name = _wrong_origin(account, rows, sent[message], began)
+        name = _wrong_origin(observation, rows, sent[message], began)
         if name is not None:
-            yield Found("origin", name, BROKEN, min(rows, key=lambda row: int(row["t_wall_us"])))
+            yield Violation("origin", name, BROKEN, min(rows, key=lambda row: int(row["t_wall_us"])))
 
 
-def _wrong_origin(account: Account, given: list[Row], sent: list[Row], began: int | None) -> str | None:
+def _wrong_origin(
+    observation: Observation, given: list[Row], sent: list[Row], began: int | None
+) -> str | None:
     for column in ("body_sha", "props_sha"):
         was = {row[column] for row in sent if row.get(column) is not None}
         came = {row[column] for row in given if row.get(column) is not None}
@@ -144,19 +145,19 @@ def _wrong_origin(account: Account, given: list[Row], sent: list[Row], began: in
         return "INV-FAILED"
     first = min(given, key=lambda row: int(row["t_wall_us"]))
     stored = first.get("store_us")
-    is_new = account.is_broker and began is not None and stored is not None and stored > began
+    is_new = observation.is_broker and began is not None and stored is not None and stored > began
     return "INV-ORIGIN" if is_new and not sent else None
 
 
-def passed_over(account: Account) -> Iterator[Found]:
-    """INV-LOSS-MID: between the lowest and the highest offset that a group got of a queue, it got what it wants."""
-    reset = {row["group"] for row in account.of("reset")}
-    left = _left(account)
+def passed_over(observation: Observation) -> Iterator[Violation]:
+    """Yield skipped messages between the lowest and the highest delivered offset of a queue (INV-LOSS-MID)."""
+    reset = {row["group"] for row in observation.of("reset")}
+    left = _left(observation)
     windows: dict[tuple[Any, ...], list[Row]] = defaultdict(list)
-    for row in _leased(account):
+    for row in _leased(observation):
         if row["attempt"] == 1 and row.get("offset") is not None and row["group"] not in reset:
-            # An ordered group leaves a message group alone while one of its messages is held.
-            is_free = account.settings_of(row["group"]).ordered is False
+            # An ordered group leaves a message group alone while one of its messages is end.
+            is_free = observation.settings_of(row["group"]).ordered is False
             lane = None if is_free else row.get("message_group") or ""
             windows[*_queue(row), row["group"], lane].append(row)
     begins = dict[tuple[Any, ...], float]()
@@ -165,18 +166,20 @@ def passed_over(account: Account) -> Iterator[Found]:
         # Under another filter the begin of a message group may have been passed over rightly.
         one_filter = len({row.get("filter") for row in mine}) == 1
         begins[*queue, group] = min(row["t_wall_us"] for row in mine) if one_filter else FOREVER
-    # A message that is lost, or was told of before, is so once.
-    told = {(row["group"], row["message_id"]) for row in account.of("deliver") if row.get("role") != "pull"}
+    # Each lost message is reported once.
+    delivered = {
+        (row["group"], row["message_id"]) for row in observation.of("deliver") if row.get("role") != "pull"
+    }
     for (*queue, group, lane), rows in windows.items():
         asked = {row.get("filter") for row in rows}
         wanted = asked.pop()
         if asked or wanted is None or not wanted.startswith("TAG:"):
             continue
-        if not account.is_broker and account.settings_of(group).told_by_broker:
+        if not observation.is_broker and observation.settings_of(group).from_broker:
             continue
         low, high = min(row["offset"] for row in rows), max(row["offset"] for row in rows)
         began = begins[*queue, group]
-        for row in _receipts(account):
+        for row in _receipts(observation):
             # An ordered group begins with the first one that was stored when it read the queue already.
             from_here = 0 if lane is not None and row["t_wall_us"] > began else low
             here = (
@@ -184,34 +187,34 @@ def passed_over(account: Account) -> Iterator[Found]:
                 and max(from_here, left.get(_queue(row), 0)) <= row["offset"] <= high
             )
             here = here and lane in (None, row.get("message_group") or "")
-            if here and is_wanted(wanted, row.get("tag")) and (group, row["message_id"]) not in told:
-                told.add((group, row["message_id"]))
-                yield Found("loss", "INV-LOSS-MID", BROKEN if account.is_broker else POSSIBLE, row)
+            if here and is_wanted(wanted, row.get("tag")) and (group, row["message_id"]) not in delivered:
+                delivered.add((group, row["message_id"]))
+                yield Violation("loss", "INV-LOSS-MID", BROKEN if observation.is_broker else POSSIBLE, row)
 
 
-def drained(account: Account) -> Iterator[Found]:
-    """INV-LOSS: when a group was drained, it is done with all that was sent since it began to poll."""
-    reset = {row["group"] for row in account.of("reset")}
-    for drain in _last_drains(account):
+def drained(observation: Observation) -> Iterator[Violation]:
+    """Yield messages that a drained group has neither settled nor dead-lettered (INV-LOSS)."""
+    reset = {row["group"] for row in observation.of("reset")}
+    for drain in _last_drains(observation):
         topic, group = drain["topic"], drain["group"]
-        mine = [row for row in account.rows if (row.get("topic"), row.get("group")) == (topic, group)]
+        mine = [row for row in observation.rows if (row.get("topic"), row.get("group")) == (topic, group)]
         polls = [row for row in mine if row["kind"] in ("receive", "deliver")]
         asked = {row.get("filter") or "?" for row in polls if row["kind"] == "deliver"}
         wanted = next(iter(asked), "TAG:*")
         if not polls or len(asked) > 1 or not wanted.startswith("TAG:") or group in reset:
             continue
-        settings = account.settings_of(group)
-        if settings.told_by_broker and not account.is_broker:
+        settings = observation.settings_of(group)
+        if settings.from_broker and not observation.is_broker:
             continue
         primed = min(begin(row) for row in polls)
         over = {row["message_id"] for row in mine if _ends(row)}
-        if settings.max_attempts and not account.is_broker:
+        if settings.max_attempts and not observation.is_broker:
             given = [row for row in polls if row["kind"] == "deliver"]
             over |= {row["message_id"] for row in given if row["attempt"] >= settings.max_attempts}
-        for row, visible in _visible(account, topic):
+        for row, visible in _visible(observation, topic):
             in_time = row["t_wall_us"] > primed and max(visible, row.get("due_us") or 0) < begin(drain)
             if in_time and is_wanted(wanted, row.get("tag")) and row["message_id"] not in over:
-                yield Found("loss", "INV-LOSS", BROKEN if account.is_broker else POSSIBLE, row)
+                yield Violation("loss", "INV-LOSS", BROKEN if observation.is_broker else POSSIBLE, row)
 
 
 def _ends(row: Row) -> bool:
@@ -220,17 +223,17 @@ def _ends(row: Row) -> bool:
     return row["kind"] == "dlq.deliver" or (row["kind"] in ("ack", "forward") and row.get("phase") != "fail")
 
 
-def _visible(account: Account, topic: str) -> Iterator[tuple[Row, int]]:
-    """Messages that the server surely has, and since when they can be read."""
-    gone = {row["message_id"] for row in account.of("recall") if row.get("phase") != "fail"}
+def _visible(observation: Observation, topic: str) -> Iterator[tuple[Row, int]]:
+    """Yield messages that the server surely stored, and since when they are visible."""
+    gone = {row["message_id"] for row in observation.of("recall") if row.get("phase") != "fail"}
     commits = {
         row["tx_id"]: row["t_wall_us"]
-        for row in account.of("tx.end")
+        for row in observation.of("tx.end")
         if (row["phase"], row["resolution"]) == ("ok", "commit")
     }
-    left = _left(account)
+    left = _left(observation)
     seen: set[str] = set()
-    for row in account.of("send"):
+    for row in observation.of("send"):
         if row["phase"] != "ok" or row["topic"] != topic or row["message_id"] in gone | seen:
             continue
         seen.add(row["message_id"])
@@ -240,23 +243,25 @@ def _visible(account: Account, topic: str) -> Iterator[tuple[Row, int]]:
             yield row, visible
 
 
-def _last_drains(account: Account) -> list[Row]:
-    return list({(row["topic"], row["group"]): row for row in account.of("drain.ok")}.values())
+def _last_drains(observation: Observation) -> list[Row]:
+    return list({(row["topic"], row["group"]): row for row in observation.of("drain.ok")}.values())
 
 
-def _leased(account: Account) -> list[Row]:
+def _leased(observation: Observation) -> list[Row]:
     return [
         row
-        for row in account.of("deliver")
-        if row.get("role") != "pull" and row.get("group") and not account.settings_of(row["group"]).broadcast
+        for row in observation.of("deliver")
+        if row.get("role") != "pull"
+        and row.get("group")
+        and not observation.settings_of(row["group"]).broadcast
     ]
 
 
-def _receipts(account: Account) -> list[Row]:
-    """Sends whose receipt names the place in which the message is read."""
+def _receipts(observation: Observation) -> list[Row]:
+    """Return sends whose receipt has the offset at which the message is delivered."""
     return [
         row
-        for row in account.of("send")
+        for row in observation.of("send")
         if row["phase"] == "ok"
         and row.get("offset") is not None
         and row.get("queue") is not None
@@ -268,9 +273,9 @@ def _queue(row: Row) -> tuple[Any, ...]:
     return row["topic"], row["broker"], row["queue"]
 
 
-def _left(account: Account) -> dict[tuple[Any, ...], int]:
-    """The oldest offset that was left in each queue."""
+def _left(observation: Observation) -> dict[tuple[Any, ...], int]:
+    """Return the oldest retained offset of each queue."""
     left: dict[tuple[Any, ...], int] = {}
-    for row in account.of("trim"):
+    for row in observation.of("trim"):
         left[_queue(row)] = max(left.get(_queue(row), 0), row["commit_offset"])
     return left

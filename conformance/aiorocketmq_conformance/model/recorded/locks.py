@@ -1,11 +1,19 @@
-"""INV-LOCK and INV-LOCK-WORK in plain words: one member holds the lock of a queue, and works only while it does."""
+"""INV-LOCK and INV-LOCK-WORK: one member holds the lock of a queue, and consumes only while it does."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from spark_checks.tests.oracle.histories import BROKEN, SLACK_US, Account, Found, Row, begin, excused
+from aiorocketmq_conformance.model.recorded.histories import (
+    BROKEN,
+    SLACK_US,
+    Observation,
+    Row,
+    Violation,
+    begin,
+    is_exempt,
+)
 
 LIVES_US = 60_000_000
 
@@ -25,13 +33,13 @@ def _is_lost(row: Row) -> bool:
     return row["kind"] == "unlock" or (row["kind"], row["phase"]) == ("lock", "fail")
 
 
-def grants(account: Account) -> Iterator[Found]:
-    """Nobody is granted a lock that another one surely holds."""
-    asked = [row for row in account.of("lock", "unlock") if row.get("client_id")]
+def grants(observation: Observation) -> Iterator[Violation]:
+    """Yield locks that were granted while another member surely held them."""
+    asked = [row for row in observation.of("lock", "unlock") if row.get("client_id")]
     granted = [row for row in asked if _is_granted(row)]
     for place, row in enumerate(granted):
         # A broker that is started again has forgotten all locks.
-        whose = (*_QUEUE, "boot") if account.is_broker else _QUEUE
+        whose = (*_QUEUE, "boot") if observation.is_broker else _QUEUE
         before = [each for each in granted[:place] if _key(each, whose) == _key(row, whose)]
         if not before or before[-1]["client_id"] == row["client_id"]:
             continue
@@ -46,14 +54,14 @@ def grants(account: Account) -> Iterator[Found]:
         until = min([begin(first) + LIVES_US, *given_up])
         apart = 0 if first["recorder"] == row["recorder"] else SLACK_US
         is_sure = first["t_wall_us"] + apart <= begin(row) and row["t_wall_us"] + apart < until
-        if is_sure and not excused(account, first, row, since=first["t_wall_us"], only="restart"):
-            yield Found("locks", "INV-LOCK", BROKEN, row, first)
+        if is_sure and not is_exempt(observation, first, row, since=first["t_wall_us"], only="restart"):
+            yield Violation("locks", "INV-LOCK", BROKEN, row, first)
 
 
-def work(account: Account) -> Iterator[Found]:
-    """Nobody works who does not hold the lock, of those that take locks at all."""
-    asked = [row for row in account.of("lock", "unlock") if row.get("client_id")]
-    begun = [row for row in account.of("handle.start", "handle.end", "deliver") if row.get("client_id")]
+def work(observation: Observation) -> Iterator[Violation]:
+    """Yield deliveries and handlers without the lock, of clients that take locks."""
+    asked = [row for row in observation.of("lock", "unlock") if row.get("client_id")]
+    begun = [row for row in observation.of("handle.start", "handle.end", "deliver") if row.get("client_id")]
     begun = [row for row in begun if row.get("role") == ("pull" if row["kind"] == "deliver" else "push")]
     for row in begun:
         if row["kind"] == "handle.end":
@@ -87,12 +95,12 @@ def work(account: Account) -> Iterator[Found]:
         granted = [each["t_wall_us"] for each in own if _is_granted(each) and each["seq"] < row["seq"]]
         first = last[-1] if last else row
         since = granted[-1] if granted else float("inf")
-        if not excused(account, first, wrong, since=since, only="restart"):
-            yield Found("locks", "INV-LOCK-WORK", BROKEN, wrong, first)
+        if not is_exempt(observation, first, wrong, since=since, only="restart"):
+            yield Violation("locks", "INV-LOCK-WORK", BROKEN, wrong, first)
 
 
 def _without(own: Sequence[Row], row: Row, end: Row | None) -> Row | None:
-    """The begin or the end of a handler's work that was without the lock."""
+    """Return the start or end of a handler that ran without the lock."""
     until = 0
     for each in own:
         if each["seq"] < row["seq"]:
