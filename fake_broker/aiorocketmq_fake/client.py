@@ -151,9 +151,11 @@ class FakeBrokerClient:
         """Return name, endpoint and state of each broker of the cluster."""
         return tuple((await self.call("ListBrokers", ctl.Empty())).items)
 
-    async def create_topic(self, name: str, **options: Unpack[TopicOptions]) -> None:
+    async def create_topic(
+        self, name: str, *, exist_ok: bool = False, **options: Unpack[TopicOptions]
+    ) -> None:
         """Create a topic, as `FakeBroker.create_topic`."""
-        await self.call("CreateTopic", _topic(topic_config(name, **options)))
+        await self.call("CreateTopic", _topic(topic_config(name, **options), exist_ok))
 
     async def update_topic(self, name: str, **options: Unpack[TopicOptions]) -> None:
         """Replace a topic's settings, as `FakeBroker.update_topic`."""
@@ -172,9 +174,11 @@ class FakeBrokerClient:
         listed: ctl.LiteTopics = await self.call("ListLiteTopics", ctl.Name(name=topic))
         return {one.name: one.messages for one in listed.items}
 
-    async def create_group(self, name: str, **options: Unpack[GroupOptions]) -> None:
+    async def create_group(
+        self, name: str, *, exist_ok: bool = False, **options: Unpack[GroupOptions]
+    ) -> None:
         """Create a consumer group, as `FakeBroker.create_group`."""
-        await self.call("CreateGroup", _group(group_config(name, **options)))
+        await self.call("CreateGroup", _group(group_config(name, **options), exist_ok))
 
     async def update_group(self, name: str, **options: Unpack[GroupOptions]) -> None:
         """Replace a group's settings, as `FakeBroker.update_group`."""
@@ -415,7 +419,7 @@ def _all(kind: type[V], listed: Any) -> tuple[V, ...]:
     return tuple(read(kind, item) for item in listed.items)
 
 
-def _topic(config: TopicConfig) -> ctl.Topic:
+def _topic(config: TopicConfig, exist_ok: bool = False) -> ctl.Topic:
     return ctl.Topic(
         name=config.name,
         type=config.type.name,
@@ -424,10 +428,11 @@ def _topic(config: TopicConfig) -> ctl.Topic:
         permission=config.permission.name,
         lite_expiration=config.lite_expiration,
         lite_limit=config.lite_limit,
+        exist_ok=exist_ok,
     )
 
 
-def _group(config: GroupConfig) -> ctl.Group:
+def _group(config: GroupConfig, exist_ok: bool = False) -> ctl.Group:
     policy = config.retry_policy
     if policy is not None and not policy.steps:
         raise ValueError(f"backoff must be a sequence of seconds over the control service, got {policy!r}")
@@ -440,4 +445,5 @@ def _group(config: GroupConfig) -> ctl.Group:
         lite_topic=config.lite_bind_topic,
         lite_quota=config.lite_quota,
         lite_exclusive=config.lite_exclusive,
+        exist_ok=exist_ok,
     )

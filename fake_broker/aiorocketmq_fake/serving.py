@@ -92,15 +92,13 @@ async def run(options: Options) -> None:
             print(plain_lines(broker.repaired), file=sys.stderr, flush=True)
         try:
             # Existing topics and groups of a data folder stay as they are.
-            existing = {topic.name for topic in broker.topics()} if options.data else set()
+            exist_ok = options.data is not None
             for topic in topics:
-                if topic.name not in existing:
-                    await broker.create_topic(topic.name, type=topic.type, queues=topic.queues)
-            existing = {group.name for group in broker.groups()} if options.data else set()
+                await broker.create_topic(topic.name, exist_ok=exist_ok, type=topic.type, queues=topic.queues)
             for group in groups:
-                if group.name in existing:
-                    continue
-                await broker.create_group(group.name, ordered=group.ordered, max_attempts=group.max_attempts)
+                await broker.create_group(
+                    group.name, exist_ok=exist_ok, ordered=group.ordered, max_attempts=group.max_attempts
+                )
         except Refusal as refused:
             raise ValueError(refused.message) from refused
         spare_the_log()

@@ -163,7 +163,7 @@ class Control:
 
     async def create_topic(self, request: ctl.Topic) -> ctl.Empty:
         """Create a topic."""
-        await self._broker.create_topic(request.name, **_topic(request))
+        await self._broker.create_topic(request.name, exist_ok=request.exist_ok, **_topic(request))
         return ctl.Empty()
 
     async def update_topic(self, request: ctl.Topic) -> ctl.Empty:
@@ -189,7 +189,7 @@ class Control:
 
     async def create_group(self, request: ctl.Group) -> ctl.Empty:
         """Create a consumer group."""
-        await self._broker.create_group(request.name, **_group(request))
+        await self._broker.create_group(request.name, exist_ok=request.exist_ok, **_group(request))
         return ctl.Empty()
 
     async def update_group(self, request: ctl.Group) -> ctl.Empty:

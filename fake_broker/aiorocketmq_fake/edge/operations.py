@@ -45,15 +45,18 @@ class Operations:
 
     # Topics and groups
 
-    async def create_topic(self, name: str, **options: Unpack[TopicOptions]) -> None:
-        """Create a topic; Refusal if it exists.
+    async def create_topic(
+        self, name: str, *, exist_ok: bool = False, **options: Unpack[TopicOptions]
+    ) -> None:
+        """Create a topic; Refusal if it exists, or with `exist_ok` no change at all.
 
         Options: `type` (NORMAL, FIFO, DELAY, TRANSACTION, MIXED, PRIORITY or LITE), `queues` (4), or `read_queues` and
         `write_queues`, `permission` (READ_WRITE, READ, WRITE or NONE). For the lite topics below a LITE one:
         `lite_expiration`, the seconds after their last message after which they expire (None: never), and
         `lite_limit`, how many there may be (0: no limit).
         """
-        await self._do(Broker.create_topic, topic_config(name, **options))
+        if not (exist_ok and name in {topic.config.name for topic in self._first.topics()}):
+            await self._do(Broker.create_topic, topic_config(name, **options))
 
     async def update_topic(self, name: str, **options: Unpack[TopicOptions]) -> None:
         """Replace a topic's settings; its messages stay. Refusal if it does not exist."""
@@ -63,15 +66,18 @@ class Operations:
         """Delete a topic and its messages. Refusal if it does not exist."""
         await self._do(Broker.delete_topic, name)
 
-    async def create_group(self, name: str, **options: Unpack[GroupOptions]) -> None:
-        """Create a consumer group; Refusal if it exists.
+    async def create_group(
+        self, name: str, *, exist_ok: bool = False, **options: Unpack[GroupOptions]
+    ) -> None:
+        """Create a consumer group; Refusal if it exists, or with `exist_ok` no change at all.
 
         Options: `ordered`, `max_attempts` (17), `backoff` (its own retry intervals in seconds, the last one repeating,
         or a `RetryPolicy` with exponential growth), `consume_enabled` (if False, the group receives nothing).
         `lite_topic` binds the group to the lite topics of that parent: a client may subscribe to `lite_quota` of them
         (0: the server's default), with `lite_exclusive` one client to each.
         """
-        await self._do(Broker.create_group, group_config(name, **options))
+        if not (exist_ok and name in {group.config.name for group in self._first.groups()}):
+            await self._do(Broker.create_group, group_config(name, **options))
 
     async def update_group(self, name: str, **options: Unpack[GroupOptions]) -> None:
         """Replace a group's settings. Refusal if it does not exist."""

@@ -37,6 +37,23 @@ async def test_describe_returns_version_and_endpoint(broker: FakeBroker, remote:
     assert not description.tls
 
 
+@pytest.mark.parametrize("is_remote", [False, True])
+async def test_with_exist_ok_an_existing_topic_or_group_stays(
+    broker: FakeBroker, remote: FakeBrokerClient, is_remote: bool
+) -> None:
+    here = remote if is_remote else broker
+    await here.create_topic("new", exist_ok=True, queues=2)
+    await here.create_group("new", exist_ok=True, max_attempts=3)
+    before = broker.topics(), broker.groups()
+    await here.create_topic("new", exist_ok=True, queues=5)
+    await here.create_group("new", exist_ok=True, max_attempts=5)
+    assert (broker.topics(), broker.groups()) == before
+    with pytest.raises(Refusal, match="exists already"):
+        await here.create_topic("new")
+    with pytest.raises(Refusal, match="exists already"):
+        await here.create_group("new")
+
+
 async def test_remote_inspection_equals_local_inspection(
     broker: FakeBroker, remote: FakeBrokerClient, client: Any, consumer: Any
 ) -> None:

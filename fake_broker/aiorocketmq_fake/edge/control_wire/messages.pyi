@@ -68,6 +68,7 @@ class Topic(_Message):
     is_internal: bool
     lite_expiration: float
     lite_limit: int
+    exist_ok: bool
     def __init__(
         self,
         *,
@@ -81,9 +82,10 @@ class Topic(_Message):
         is_internal: bool | None = ...,
         lite_expiration: float | None = ...,
         lite_limit: int | None = ...,
+        exist_ok: bool | None = ...,
     ) -> None: ...
     def HasField(self, field_name: Literal["lite_expiration"]) -> bool: ...
-    def ClearField(self, field_name: Literal["name", "type", "read_queues", "write_queues", "permission", "min_offsets", "max_offsets", "is_internal", "lite_expiration", "lite_limit"]) -> None: ...
+    def ClearField(self, field_name: Literal["name", "type", "read_queues", "write_queues", "permission", "min_offsets", "max_offsets", "is_internal", "lite_expiration", "lite_limit", "exist_ok"]) -> None: ...
 
 class Topics(_Message):
     @property
@@ -107,6 +109,7 @@ class Group(_Message):
     lite_topic: str
     lite_quota: int
     lite_exclusive: bool
+    exist_ok: bool
     def __init__(
         self,
         *,
@@ -119,9 +122,10 @@ class Group(_Message):
         lite_topic: str | None = ...,
         lite_quota: int | None = ...,
         lite_exclusive: bool | None = ...,
+        exist_ok: bool | None = ...,
     ) -> None: ...
     def HasField(self, field_name: Literal["consume_enabled"]) -> bool: ...
-    def ClearField(self, field_name: Literal["name", "ordered", "max_attempts", "backoff", "client_ids", "consume_enabled", "lite_topic", "lite_quota", "lite_exclusive"]) -> None: ...
+    def ClearField(self, field_name: Literal["name", "ordered", "max_attempts", "backoff", "client_ids", "consume_enabled", "lite_topic", "lite_quota", "lite_exclusive", "exist_ok"]) -> None: ...
 
 class LiteTopic(_Message):
     name: str
