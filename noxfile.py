@@ -214,6 +214,16 @@ def real(session: nox.Session) -> None:
 
 
 @nox.session
+def containers(session: nox.Session) -> None:
+    """Build the fake's image and one of a real server without an image registry, test both in containers and judge
+    them; `-- --only tests` or `cases`, `-- --versions V W` (needs Docker or root and dockerd; Java and Maven)."""
+    if not java_is_here(session, "the containers"):
+        return
+    install(session, "test", extras="all")
+    session.run("python", "-m", "tools.containers", *session.posargs)
+
+
+@nox.session
 def mutants(session: nox.Session) -> None:
     """Break the fake in one way at a time and name the conformance case that objects."""
     install(session, "test", extras="all")

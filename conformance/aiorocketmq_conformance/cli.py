@@ -27,7 +27,7 @@ def conformance() -> None:
     "targets",
     multiple=True,
     metavar="TARGET",
-    help="fake[:PROFILE], HOST:PORT, apache:VERSION[:cluster]; may be repeated. Default: fake.",
+    help="fake[:PROFILE], HOST:PORT, apache:VERSION[:cluster], docker:IMAGE[:TAG]; may be repeated. Default: fake.",
 )
 @click.option(
     "--select",

@@ -72,13 +72,14 @@ def run_command(options: RunOptions) -> int:
         deviations_of = [_deviations(broker, options.deviations) for broker in brokers]
     except (InvalidTargetError, deviations.InvalidDeviationsError) as error:
         raise click.UsageError(str(error)) from error
+    except TargetUnavailableError as error:
+        return _unavailable(error)
     runs: list[RunResult] = []
     for broker, expected in zip(brokers, deviations_of, strict=True):
         try:
             runs.append(asyncio.run(_run(broker, expected, options, console)))
         except TargetUnavailableError as error:
-            print(f"aiorocketmq: {plain(error)}", file=sys.stderr)
-            return EXIT_UNAVAILABLE
+            return _unavailable(error)
     if options.report is not None:
         write_reports(options.report, runs)
     print_summary(console, runs)
@@ -92,6 +93,11 @@ def run_command(options: RunOptions) -> int:
         prefix = f"{run.target}: " if len(runs) > 1 else ""
         console.print(f"{prefix}{run.headline}", highlight=False)
     return _worst(run.exit_code for run in runs)
+
+
+def _unavailable(error: TargetUnavailableError) -> int:
+    print(f"aiorocketmq: {plain(error)}", file=sys.stderr)
+    return EXIT_UNAVAILABLE
 
 
 def _worst(codes: Iterable[int]) -> int:

@@ -70,6 +70,7 @@ class FakeBroker(Cluster):
         clock: Literal["real", "manual"] = "real",
         start: datetime | None = None,
         listen: str = "127.0.0.1:0",
+        advertise: str | None = None,
         control: str | None = None,
         tls: ServerTls | None = None,
         users: Iterable[User] = (),
@@ -90,11 +91,13 @@ class FakeBroker(Cluster):
         `profile` chooses the behaviour by name or value, `settings` change it as an operator changes a server, by the
         server's names (`{"transactionCheckInterval": 5000}`) or ours (`{"check_interval": 5.0}`), see `aiorocketmq
         fake settings`; with `clock="manual"` time passes only by `clock.advance`, from `start` on (an aware datetime;
-        by default the present). `listen` is HOST:PORT, port 0 picks a free one; `control` opens the control service
-        as well. With `users` every call must be signed by one of them, those of the control service by one with
-        all rights; without users, no call is authenticated. `rates` limits calls per second by RPC; others are
-        refused as by a busy server. `record` names a folder for a recording, `event_log` a file to which every
-        event is appended as a line of JSON; `metrics` is the HOST:PORT for Prometheus to scrape. `seed` is that of
+        by default the present). `listen` is HOST:PORT, port 0 picks a free one; `advertise` is the host in routes (a
+        server's `brokerIP1`), by default the one listened on, or on a wildcard the one that each client used;
+        `control` opens the control service as well. With `users` every call must be signed by one of them, those of
+        the control service by one with all rights; without users, no call is authenticated. `rates` limits
+        calls per second by RPC; others are refused as by a busy server. `record` names a folder for a
+        recording, `event_log` a file to which every event is appended as a line of JSON; `metrics` is the
+        HOST:PORT for Prometheus to scrape. `seed` is that of
         all random choices. `core` makes the core: one with a fault proves that a test detects it.
 
         `data` names a folder for everything a broker must not lose: nothing is acknowledged before it is on disk, and
@@ -123,21 +126,22 @@ class FakeBroker(Cluster):
                 "control needs an administrator among users: add one with all rights (access key and secret only)."
             )
         moment = ManualClock(start.timestamp() if start else None) if clock == "manual" else RealClock()
-        address = Address(*split(listen))
+        host, port = split(listen)
+        make_address = partial(Address, host, advertised=advertise)
         if not 1 <= brokers <= len(LETTERS):
             raise ValueError(f"brokers must be 1 to {len(LETTERS)}, got {brokers}")
         make = partial(core, with_settings(_profile(profile, clock), settings or {}))
         persistence = _Persistence(Path(data), data_memory // brokers, repair) if data is not None else None
-        remoting = Address(address.host, remoting_port) if remoting_port is not None else None
+        remoting = make_address(remoting_port) if remoting_port is not None else None
         self._journals: list[Journal] = []
         try:
             make_node = partial(self._make_node, make, moment, persistence, tls)
-            leader = make_node("broker-a", address, remoting, seed)
+            leader = make_node("broker-a", make_address(port), remoting, seed)
             others = [
                 make_node(
                     f"broker-{letter}",
-                    Address(address.host, 0),
-                    remoting and Address(address.host, 0),
+                    make_address(0),
+                    remoting and make_address(0),
                     seed + number,
                     leader,
                 )

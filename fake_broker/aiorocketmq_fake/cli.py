@@ -30,6 +30,11 @@ def fake() -> None:
     help="HOST:PORT for clients.",
 )
 @click.option(
+    "--advertise",
+    metavar="HOST",
+    help="Host in routes, for clients behind NAT or a container's port mapping; ports must be mapped to themselves.",
+)
+@click.option(
     "--control",
     default="127.0.0.1:8082",
     show_default=True,

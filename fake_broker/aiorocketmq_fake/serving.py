@@ -33,6 +33,7 @@ class Options:
     """Options of `fake serve`."""
 
     listen: str
+    advertise: str | None = None
     control: str
     profile: str
     clock: Literal["real", "manual"]
@@ -71,6 +72,7 @@ async def run(options: Options) -> None:
             settings=dict(map(_setting, options.settings)),
             clock=options.clock,
             listen=options.listen,
+            advertise=options.advertise,
             control=options.control,
             tls=_tls(options),
             users=read_users(options.users) if options.users else (),

@@ -17,7 +17,10 @@ FAKE_PROFILES = ("documented", "apache-5.5", "apache-5.5-cluster")
 _ADDRESS = re.compile(r"(\[[0-9a-fA-F:.]+\]|[^\s:/\[\]]+):(\d{1,5})")
 _NAMESRV = re.compile(rf"((namesrv|broker)://)?{_ADDRESS.pattern}")
 _APACHE = re.compile(r"(\d+\.\d+\.\d+)(:cluster)?")
-_FORMS = "fake, fake:PROFILE, HOST:PORT, apache:VERSION or apache:VERSION:cluster"
+_FORMS = "fake, fake:PROFILE, HOST:PORT, apache:VERSION, apache:VERSION:cluster or docker:IMAGE[:TAG]"
+
+
+_IMAGE = re.compile(r"[\w.-]+(:\d+)?(/[\w.-]+)*(:[\w.-]+)?(@sha256:[0-9a-f]{64})?")
 
 
 class InvalidTargetError(ValueError):
@@ -35,6 +38,8 @@ def choose(
 ) -> BrokerUnderTest:
     """Return the broker that `spec` names, not started yet; InvalidTargetError if it is invalid.
 
+    TargetUnavailableError if it names an image that cannot be examined.
+
     `namesrv` (`host:port` or `broker://host:port`), `control` (`host:port`) or `create_topics` (`auto`), and
     `declared` (a name of `DECLARATIONS`), describe a HOST:PORT target. `record` is a folder for recordings: by a
     fake in this process, for any other target by the suite's clients.
@@ -42,7 +47,7 @@ def choose(
     kind, _, rest = spec.partition(":")
     if record is not None and find_spec("pyarrow") is None:
         raise InvalidTargetError("--record needs pyarrow: run pip install 'aiorocketmq[recording]'")
-    if kind != spec and _ADDRESS.fullmatch(spec) and kind not in {"fake", "apache"}:
+    if kind != spec and _ADDRESS.fullmatch(spec) and kind not in {"fake", "apache", "docker"}:
         from aiorocketmq_conformance.targets.address import AddressBroker
 
         if len([each for each in (namesrv, control, create_topics) if each]) > 1:
@@ -69,6 +74,8 @@ def choose(
         mode = "cluster" if matched[2] else "local"
         declaration = _apache_declaration(matched[1], mode)
         return ApacheBroker(matched[1], mode=mode, declaration=declaration, record=record)
+    if kind == "docker" and _IMAGE.fullmatch(rest):
+        return _docker(rest, record)
     raise InvalidTargetError(f"--target must be {_FORMS}, got {spec!r}")
 
 
@@ -80,6 +87,21 @@ def _fake(profile: str, record: Path | None) -> BrokerUnderTest:
     from aiorocketmq_conformance.targets.fake import BundledFake
 
     return BundledFake(profile, declaration=_declaration(f"fake-{profile}"), record=record)
+
+
+def _docker(image: str, record: Path | None) -> BrokerUnderTest:
+    try:
+        from aiorocketmq_conformance.targets.docker import DockerBroker, apache_version
+    except ModuleNotFoundError as missing:
+        raise InvalidTargetError(str(missing)) from missing
+    version = apache_version(image)
+    if version is None:
+        return DockerBroker(image, None, declaration=_declaration("fake-documented"), record=record)
+    if not has_proxy(version):
+        raise InvalidTargetError(
+            f"the RocketMQ {version} in {image} has no gRPC service: judge apache:{version}"
+        )
+    return DockerBroker(image, version, declaration=_apache_declaration(version, "local"), record=record)
 
 
 def _declaration(name: str) -> Declaration:

@@ -117,10 +117,11 @@ CLUSTER_NUMBERS: Mapping[str, Number] = MappingProxyType(
 )
 # From 5.4 on.
 _APACHE = COMMON_CAPABILITIES | {"type.priority", "suspend", "tls", "batch-delays", "large-delays"}
-_ABILITIES = frozenset(
+# Of whoever controls the server's process.
+ABILITIES = frozenset(
     {"@clock", "@restart", "@process", "@keep", "@trim", "@lag", "@acl", "@verify", "@throttle", "@lite-life"}
 )
-_FAKE = _APACHE | PREPARATION | _ABILITIES | {"auth", "remoting"}
+_FAKE = _APACHE | PREPARATION | ABILITIES | {"auth", "remoting"}
 
 
 DECLARATIONS: Mapping[str, Declaration] = MappingProxyType(

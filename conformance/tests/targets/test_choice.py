@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 from collections.abc import AsyncIterator, Callable
 
 import pytest
 from aiorocketmq_conformance.case import Case, Level
+from aiorocketmq_conformance.command import RunOptions, run_command
 from aiorocketmq_conformance.declaration import Declaration
 from aiorocketmq_conformance.probe.clock import RealClock
 from aiorocketmq_conformance.target import Target
@@ -53,11 +55,27 @@ def test_a_target_is_parsed_by_its_form(spec: str, kind: type, deviations: str) 
         "localhost",
         "http://localhost:8081",
         "a b:1",
+        "docker",
+        "docker:",
+        "docker:a b",
     ],
 )
 def test_an_invalid_target_is_refused_with_the_allowed_forms(spec: str) -> None:
     with pytest.raises(InvalidTargetError, match=r"fake|apache"):
         choose(spec)
+
+
+# Docker's library leaves the socket open on which it found no engine.
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
+def test_an_image_without_an_engine_is_an_unavailable_target(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("DOCKER_HOST", "unix:///nowhere/docker.sock")
+    with pytest.raises(TargetUnavailableError, match=r"^no container engine answers"):
+        choose("docker:apache/rocketmq:5.5.0")
+    assert run_command(RunOptions(targets=("docker:apache/rocketmq:5.5.0",), cases=())) == 4
+    assert capsys.readouterr().err.startswith("aiorocketmq: no container engine answers")
+    gc.collect()
 
 
 def test_namesrv_applies_to_an_address_only() -> None:

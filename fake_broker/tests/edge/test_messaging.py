@@ -62,6 +62,21 @@ async def test_a_broker_that_listens_everywhere_is_where_the_client_reached_it(
     assert response.message_queues[0].broker.endpoints == asked
 
 
+async def test_an_advertised_host_is_in_routes(
+    running: Callable[..., Awaitable[FakeBroker]], connect: Callable[..., Any]
+) -> None:
+    """Whatever host a client used: a server's brokerIP1."""
+    broker = await running(listen="0.0.0.0:0", advertise="localhost")
+    asked = pb.Endpoints(
+        scheme=pb.AddressScheme.DOMAIN_NAME, addresses=[pb.Address(host="mapped.example", port=18081)]
+    )
+    request = pb.QueryRouteRequest(topic=resource("t"), endpoints=asked)
+    response = await connect(broker).call("QueryRoute", request)
+    (address,) = response.message_queues[0].broker.endpoints.addresses
+    assert broker.endpoint == f"localhost:{address.port}"
+    assert address.host == "localhost"
+
+
 async def test_an_ordinary_group_is_assigned_all_queues_at_once(client: Any) -> None:
     """R3.7."""
     request = pb.QueryAssignmentRequest(topic=resource("t"), group=resource("g"))

@@ -8,8 +8,9 @@ import os
 import sys
 from pathlib import Path
 
+from aiorocketmq_fake.testcontainers.apache import Program
+
 from aiorocketmq_conformance.targets.apache import guard
-from aiorocketmq_conformance.targets.apache.layout import Program
 from aiorocketmq_conformance.targets.apache.unavailable import ApacheUnavailableError
 
 logger = logging.getLogger(__name__)

@@ -16,15 +16,10 @@ from typing import Self
 from aiorocketmq.admin import Admin
 from aiorocketmq.config import Credentials
 from aiorocketmq.errors import UnreachableError
+from aiorocketmq_fake.testcontainers.apache import LOOPBACK, Ports, programs
 
 from aiorocketmq_conformance.targets.apache.jars import fetch_jars, find_java, has_proxy
-from aiorocketmq_conformance.targets.apache.layout import (
-    HOST,
-    Ports,
-    free_ports,
-    programs,
-    write_configuration,
-)
+from aiorocketmq_conformance.targets.apache.layout import free_ports, write_configuration
 from aiorocketmq_conformance.targets.apache.process import ServerProcess
 from aiorocketmq_conformance.targets.apache.unavailable import ApacheUnavailableError
 
@@ -136,7 +131,7 @@ class ApacheServer:
             process = ServerProcess(program, home, grace=_NO_GRACE)
             try:
                 await self._begin(process)
-                yield f"{HOST}:{ports.grpc}"
+                yield f"{LOOPBACK}:{ports.grpc}"
             finally:
                 await process.end()
 
@@ -159,7 +154,7 @@ class ApacheServer:
             process = ServerProcess(program, home, grace=_NO_GRACE)
             try:
                 await self._begin(process)
-                yield f"{HOST}:{ports.broker}"
+                yield f"{LOOPBACK}:{ports.broker}"
             finally:
                 await process.end()
 
@@ -186,17 +181,17 @@ class ApacheServer:
             raise ApacheUnavailableError(
                 f"Apache RocketMQ {self.version} has no gRPC service: use a 5.x version."
             )
-        return f"{HOST}:{self._started.grpc}"
+        return f"{LOOPBACK}:{self._started.grpc}"
 
     @property
     def namesrv(self) -> str:
         """`host:port` of the name server."""
-        return f"{HOST}:{self._started.namesrv}"
+        return f"{LOOPBACK}:{self._started.namesrv}"
 
     @property
     def broker(self) -> str:
         """`host:port` of the broker's classic port."""
-        return f"{HOST}:{self._started.broker}"
+        return f"{LOOPBACK}:{self._started.broker}"
 
     async def _begin(self, process: ServerProcess) -> None:
         for left in reversed(range(_STARTS)):

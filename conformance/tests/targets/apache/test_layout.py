@@ -8,10 +8,11 @@ import socket
 from pathlib import Path
 
 import pytest
-from aiorocketmq_conformance.targets.apache.layout import Ports, free_ports, programs, write_configuration
+from aiorocketmq_conformance.targets.apache.layout import free_ports, write_configuration
 from aiorocketmq_conformance.targets.apache.server import ApacheServer
 from aiorocketmq_conformance.targets.apache.setups import AS_SHIPPED, setups
 from aiorocketmq_conformance.targets.apache.unavailable import ApacheUnavailableError
+from aiorocketmq_fake.testcontainers.apache import Ports, programs
 
 PORTS = Ports(namesrv=20000, broker=20003, grpc=20005, remoting=20006)
 

@@ -89,8 +89,7 @@ class Routes:
         address = member.remoting
         assert address is not None, "only brokers with a port for this protocol are listed"
         # A broker on a wildcard has the address that the client used.
-        is_everywhere = address.reachable_host != address.host
-        host = request.peer.local_host if is_everywhere else address.reachable_host
+        host = request.peer.local_host if address.follows_clients else address.reachable_host
         place = join(host, address.port)
         return {
             "brokerAddrs": {"0": place} if is_strict else [(0, place)],

@@ -43,6 +43,16 @@ async def test_a_route_names_the_same_port(broker: FakeBroker, wire: Any) -> Non
     assert (default["queueDatas"][0]["perm"], default["queueDatas"][0]["readQueueNums"]) == (7, 8)
 
 
+async def test_a_route_names_the_advertised_host() -> None:
+    async with FakeBroker(listen="0.0.0.0:0", advertise="localhost", remoting_port=0) as broker:
+        await broker.create_topic("t")
+        async with dial(broker) as wire:
+            route = json.loads((await wire.ask(105, topic="t", acceptStandardJsonOnly="true")).body)
+        (data,) = route["brokerDatas"]
+        assert data["brokerAddrs"] == {"0": broker.remoting_endpoint}
+        assert broker.remoting_endpoint.startswith("localhost:")
+
+
 async def test_a_cluster_has_one_route_and_a_port_for_each_broker() -> None:
     async with FakeBroker(remoting_port=0, brokers=2) as cluster:
         await cluster.create_topic("t")

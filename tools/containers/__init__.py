@@ -1,0 +1,1 @@
+"""Runs what needs a container engine, also where no image registry can be reached; see `__main__`."""
