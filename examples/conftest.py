@@ -1,10 +1,8 @@
-"""All examples are tested with the fixture `rocketmq`, a fresh fake broker for each test."""
+"""All examples are tested with the fixture `rocketmq`, a fresh fake broker for each test, on asyncio."""
 
 from __future__ import annotations
 
 import pytest
-
-pytest_plugins = ["aiorocketmq_fake.pytest_plugin"]
 
 
 @pytest.fixture

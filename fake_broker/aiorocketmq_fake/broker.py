@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import asyncio
 import random
 from collections.abc import Callable, Iterable, Mapping
-from contextlib import AsyncExitStack
+from contextlib import AsyncExitStack, ExitStack
 from dataclasses import dataclass, replace
 from datetime import datetime
 from functools import partial
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Literal
+
+from anyio.from_thread import BlockingPortal, start_blocking_portal
 
 from aiorocketmq_fake.core.broker import Broker
 from aiorocketmq_fake.core.commands.access import User
@@ -60,6 +63,9 @@ class FakeBroker(Cluster):
     `async with FakeBroker() as broker:` listens on `broker.endpoint` until the block ends. It needs asyncio: its port
     lives on the event loop that entered the block. Inspection and faults are plain calls; what changes the broker is
     awaited, as it is with a broker elsewhere (`FakeBrokerClient`).
+
+    `with FakeBroker() as broker:` is for synchronous code: the event loop runs in a thread of its own until the block
+    ends. `broker.portal.call(broker.create_topic, "orders")` calls what changes the broker.
     """
 
     def __init__(
@@ -166,6 +172,8 @@ class FakeBroker(Cluster):
         self._record = record
         self._event_log = event_log
         self._open = AsyncExitStack()
+        self._portal: BlockingPortal | None = None
+        self._thread = ExitStack()
 
     def _make_node(
         self,
@@ -228,6 +236,47 @@ class FakeBroker(Cluster):
     ) -> None:
         """End every call and close the ports; no task or socket of the broker remains."""
         await self._open.aclose()
+
+    def __enter__(self) -> FakeBroker:
+        """Open all ports on an event loop in a thread of its own.
+
+        OSError if a port is unavailable, RuntimeError on an event loop, which `async with` would use.
+        """
+        try:
+            asyncio.get_running_loop()
+        except RuntimeError:
+            pass
+        else:
+            raise RuntimeError("`with FakeBroker()` would block this event loop: write `async with`.")
+        with ExitStack() as opening:
+            portal = opening.enter_context(start_blocking_portal(name="fake broker"))
+            # Clients that a test has left open must not keep the thread alive.
+            opening.callback(portal.call, portal.stop, True)
+            opening.enter_context(portal.wrap_async_context_manager(self))
+            self._portal = portal
+            self._thread = opening.pop_all()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        """End every call and close the ports, cancel what else runs in the portal, and end its thread."""
+        self._portal = None
+        self._thread.close()
+
+    @property
+    def portal(self) -> BlockingPortal:
+        """The event loop of a broker that was opened by `with`, for calls from other threads.
+
+        `portal.call(function, *arguments)` runs a method of the broker or of a client there, and returns its result;
+        `with portal.wrap_async_context_manager(Producer(broker.endpoint)) as producer:` opens a client. RuntimeError
+        if the broker was not opened by `with`.
+        """
+        if self._portal is None:
+            raise RuntimeError(
+                "only `with FakeBroker()` has a portal: await the method, or open the broker by `with`."
+            )
+        return self._portal
 
     @property
     def repaired(self) -> str | None:

@@ -1,7 +1,10 @@
 """The fixture `rocketmq`: a fresh fake broker for every test that asks for it.
 
-Opt in with `pytest_plugins = ["aiorocketmq_fake.pytest_plugin"]` in the topmost `conftest.py`, or with the option `-p
-aiorocketmq_fake.pytest_plugin`. It serves asynchronous tests of anyio's plugin and of pytest-asyncio (both modes).
+pytest loads it by itself. In a run without plugins of installed packages, `-p aiorocketmq_fake.pytest_plugin` does.
+
+The broker runs where the test runs: on the event loop of anyio's plugin (asyncio) or of pytest-asyncio (strict and auto
+mode, any loop scope), and for a synchronous test on an event loop in a thread of its own, with `rocketmq.portal` for
+calls (see `FakeBroker.portal`).
 
 The clock is manual, so that `await rocketmq.clock.advance(hours=2)` decides what happens when. Pass it to the
 consumers under test as well, `PushConsumer(rocketmq.endpoint, ..., clock=rocketmq.clock)`: it then times their leases
@@ -12,7 +15,8 @@ and retries, and `advance` waits for their work. A marker overrides the keywords
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Generator
+from inspect import iscoroutinefunction
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -26,7 +30,7 @@ MARKER = "rocketmq(**options): how the fixture `rocketmq` makes its FakeBroker, 
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Register the marker; with pytest-asyncio, add a fixture that it runs."""
+    """Register the marker; with pytest-asyncio, add fixtures that it runs."""
     config.addinivalue_line("markers", MARKER)
     if config.pluginmanager.hasplugin("asyncio"):
         # Imported late: before pytest has registered it, pytest-asyncio could not be rewritten for assertions.
@@ -45,18 +49,44 @@ def rocketmq_options(request: pytest.FixtureRequest) -> dict[str, Any]:
 @pytest.fixture
 def rocketmq(request: pytest.FixtureRequest) -> FakeBroker:
     """A fresh fake broker on a free local port, closed after the test."""
-    if "anyio_backend" in request.fixturenames:
-        runner = "_rocketmq_of_anyio"
-    elif request.node.get_closest_marker("asyncio") is not None:
-        runner = "_rocketmq_of_pytest_asyncio"
-    else:
-        pytest.fail(
-            "the fixture rocketmq serves asynchronous tests: write `async def` and run it by anyio or pytest-asyncio; "
-            "a synchronous test can use `aiorocketmq fake serve` in a process of its own.",
-            pytrace=False,
-        )
-    broker: FakeBroker = request.getfixturevalue(runner)
+    broker: FakeBroker = request.getfixturevalue(_runner(request))
     return broker
+
+
+def _runner(request: pytest.FixtureRequest) -> str:
+    """Return the name of the fixture that runs the broker on the event loop of the test."""
+    test = request.function
+    # hypothesis makes a function of a coroutine function.
+    if not iscoroutinefunction(getattr(getattr(test, "hypothesis", None), "inner_test", test)):
+        return "_rocketmq_in_thread"
+    if "anyio_backend" in request.fixturenames:
+        return "_rocketmq_of_anyio"
+    marker = request.node.get_closest_marker("asyncio")
+    if marker is not None:
+        return f"_rocketmq_of_asyncio_{_loop_scope(marker, request.config)}"
+    pytest.fail(
+        "the fixture rocketmq does not know what runs this `async def` test: mark it with `@pytest.mark.anyio` or "
+        "`@pytest.mark.asyncio`.",
+        pytrace=False,
+    )
+
+
+def _loop_scope(marker: pytest.Mark, config: pytest.Config) -> str:
+    """Return the scope of the event loop that pytest-asyncio runs a test with this marker on."""
+    scope = marker.kwargs.get("loop_scope") or marker.kwargs.get("scope")
+    if scope is None:
+        try:
+            scope = config.getini("asyncio_default_test_loop_scope")
+        except ValueError:  # before pytest-asyncio 0.26
+            scope = "function"
+    return str(scope)
+
+
+@pytest.fixture
+def _rocketmq_in_thread(rocketmq_options: dict[str, Any]) -> Generator[FakeBroker]:
+    """Run the broker on an event loop in a thread, for a synchronous test."""
+    with _broker(rocketmq_options) as broker:
+        yield broker
 
 
 @pytest.fixture

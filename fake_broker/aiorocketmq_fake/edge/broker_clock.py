@@ -166,6 +166,7 @@ class BrokerClock:
     ) -> None:
         if not self.is_manual:
             raise RuntimeError("only a manual clock can be moved: start the broker with clock='manual'.")
+        self._parts[0][0].check_loop()
         async with self._moving:
             target = target_of()
             await self._users_idle(patience)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import heapq
+import threading
 from collections.abc import Callable
 from typing import TYPE_CHECKING, TypeVar
 
@@ -64,6 +65,31 @@ class Driver:
         self._sleeper_count = 0
         self._timer: asyncio.TimerHandle | None = None
         self._armed_for = 0.0
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._thread = 0
+
+    def begin(self) -> None:
+        """Make the running event loop that of the broker."""
+        self._loop = asyncio.get_running_loop()
+        self._thread = threading.get_ident()
+
+    def check_loop(self) -> None:
+        """Raise RuntimeError on another event loop than the broker's."""
+        if self._loop is not None and self._loop is not asyncio.get_running_loop():
+            raise RuntimeError(
+                "this fake broker runs on another event loop: await its methods there, or call them by "
+                "`broker.portal` if it was opened by `with`."
+            )
+
+    def read(self, inspect: Callable[[], R]) -> R:
+        """Return the result of `inspect`; called in another thread, it runs on the broker's event loop."""
+        if self._loop is None or not self._loop.is_running() or self._thread == threading.get_ident():
+            return inspect()
+
+        async def read_there() -> R:
+            return inspect()
+
+        return asyncio.run_coroutine_threadsafe(read_there(), self._loop).result()
 
     def run(self, command: Callable[..., R], *arguments: object, **keywords: object) -> R:
         """Run one command of the core now, and process its outputs; a Refusal propagates."""

@@ -135,6 +135,7 @@ class Node(Operations):
         """Listen (again, on the same port) with all stored data; clients must register again (R12.7)."""
         if self.is_running:
             return
+        self._driver.begin()
         self._address.port = await self._server.open(self._address.host, self._address.port)
         self._core.port = self._address.port
         if self._remoting is not None and self._remoting_address is not None:

@@ -36,7 +36,10 @@ REPLY = 5.0
 
 
 class Operations:
-    """Operations on the brokers that this object stands for. Inspection is a plain call; changes are awaited."""
+    """Operations on the brokers that this object stands for.
+
+    Inspection is a plain call, from any thread; changes are awaited on the broker's event loop.
+    """
 
     _drivers: Sequence[Driver]
     """Those of the brokers, in the order of their names."""
@@ -136,7 +139,7 @@ class Operations:
 
     def users(self) -> tuple[User, ...]:
         """Return all users by access key."""
-        return self._first.access.users()
+        return self._read(self._first.access.users)
 
     # Rates
 
@@ -149,7 +152,7 @@ class Operations:
 
     def rates(self) -> Mapping[str, float]:
         """Return the limits in calls per second, by RPC; others are not limited."""
-        return self._first.throttle.rates
+        return self._read(lambda: dict(self._first.throttle.rates))
 
     # Inspection
 
@@ -175,13 +178,13 @@ class Operations:
     def lite_topics(self, topic: str) -> dict[str, int]:
         """Return the lite topics below a parent, by name, with the number of messages in each."""
         counts: Counter[str] = Counter()
-        for driver in self._drivers:
-            counts.update(driver.core.lite_topics(topic))
+        for name, count in self._all(lambda core: tuple(core.lite_topics(topic).items())):
+            counts[name] += count
         return dict(sorted(counts.items()))
 
     def topics(self) -> tuple[Topic, ...]:
         """Return all topics by name, including those of retries and dead letters; offsets are the first broker's."""
-        return tuple(map(Topic.of, self._first.topics()))
+        return tuple(map(Topic.of, self._read(self._first.topics)))
 
     def groups(self) -> tuple[Group, ...]:
         """Return all consumer groups by name, each with its clients at any broker."""
@@ -190,7 +193,7 @@ class Operations:
             members.setdefault(group.config.name, set()).update(group.client_ids)
         return tuple(
             Group.of(replace(group, client_ids=tuple(sorted(members[group.config.name]))))
-            for group in self._first.groups()
+            for group in self._read(self._first.groups)
         )
 
     def clients(self) -> tuple[Client, ...]:
@@ -214,7 +217,7 @@ class Operations:
 
     def totals(self) -> Totals:
         """Count what the brokers hold together."""
-        every = [driver.core.totals() for driver in self._drivers]
+        every = self._all(lambda core: (core.totals(),))
         names = [field.name for field in fields(Totals) if field.name != "by_topic"]
         by_topic: Counter[str] = Counter()
         for totals in every:
@@ -256,12 +259,16 @@ class Operations:
     async def _do(self, command: Callable[..., R], *arguments: object, **keywords: object) -> list[R]:
         """Run a command on every broker; return the results once they are durable."""
         results = []
+        self._drivers[0].check_loop()
         for driver in self._drivers:
             # By name: a core may be of a subclass.
             results.append(driver.run(getattr(driver.core, command.__name__), *arguments, **keywords))
             await driver.durable()
         return results
 
-    def _all(self, inspect: Callable[[Broker], Sequence[R]]) -> chain[R]:
+    def _all(self, inspect: Callable[[Broker], Sequence[R]]) -> list[R]:
         """Return what all cores hold, in the order of their names."""
-        return chain.from_iterable(inspect(driver.core) for driver in self._drivers)
+        return self._read(lambda: [each for driver in self._drivers for each in inspect(driver.core)])
+
+    def _read(self, inspect: Callable[[], R]) -> R:
+        return self._drivers[0].read(inspect)
