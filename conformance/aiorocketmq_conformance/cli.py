@@ -39,8 +39,8 @@ def conformance() -> None:
 @click.option("--level", "levels", metavar="M,S,X,I", default="", help="Only cases of these levels.")
 @click.option(
     "--namesrv",
-    metavar="HOST:PORT",
-    help="Name server of a HOST:PORT target, to create topics, or broker: broker://HOST:PORT.",
+    metavar="ADDRESS",
+    help="Name server or broker of a HOST:PORT target, to create topics: namesrv://HOST:PORT or broker://HOST:PORT.",
 )
 @click.option(
     "--control",

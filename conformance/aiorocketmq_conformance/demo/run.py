@@ -81,10 +81,8 @@ async def run_demo(options: Options, progress: Progress) -> DemoResult:
             judging = group.create_task(_judge(options, progress))
             auditing = group.create_task(_audit(recording, options, progress))
     runs, audited = judging.result(), auditing.result()
-    with progress.step("the page") as step:
-        path = options.out / "index.html"
-        path.write_text(_page(summary, runs, audited, recording, options.planted), encoding="utf-8")
-        step.update(str(path))
+    path = options.out / "index.html"
+    path.write_text(_page(summary, runs, audited, recording, options.planted), encoding="utf-8")
     return DemoResult(path, summary, runs, audited)
 
 

@@ -40,7 +40,8 @@ def choose(
 
     TargetUnavailableError if it names an image that cannot be examined.
 
-    `namesrv` (`host:port` or `broker://host:port`), `control` (`host:port`) or `create_topics` (`auto`), and
+    `namesrv` (`namesrv://host:port`, or without its scheme; `broker://host:port`), `control` (`host:port`) or
+    `create_topics` (`auto`), and
     `declared` (a name of `DECLARATIONS`), describe a HOST:PORT target. `record` is a folder for recordings: by a
     fake in this process, for any other target by the suite's clients.
     """
@@ -55,7 +56,9 @@ def choose(
                 "--namesrv, --control and --create-topics exclude each other: pass one of them"
             )
         if namesrv and not _NAMESRV.fullmatch(namesrv):
-            raise InvalidTargetError(f"--namesrv must be HOST:PORT or broker://HOST:PORT, got {namesrv!r}")
+            raise InvalidTargetError(
+                f"--namesrv must be namesrv://HOST:PORT or broker://HOST:PORT, got {namesrv!r}"
+            )
         return AddressBroker(
             spec,
             declaration=_declaration(declared),

@@ -116,7 +116,9 @@ async def test_a_broker_as_name_server_is_an_error_with_a_remedy() -> None:
 
 @pytest.mark.parametrize("namesrv", ["h", "http://h:1", "broker://h", "h:1;h:2"])
 def test_a_name_server_that_is_no_address_is_refused(namesrv: str) -> None:
-    with pytest.raises(InvalidTargetError, match=r"--namesrv must be HOST:PORT or broker://HOST:PORT"):
+    with pytest.raises(
+        InvalidTargetError, match=r"--namesrv must be namesrv://HOST:PORT or broker://HOST:PORT"
+    ):
         choose("h:1", namesrv=namesrv)
 
 

@@ -231,6 +231,7 @@ async def _receive(
                     max_messages=32 if left is None else min(left, 32), invisible=invisible, wait=wait
                 )
             if not messages and limit is not None:
+                _report_silence(left == limit, wait, as_json)
                 return
             for message in messages:
                 _print_message(message, as_json)
@@ -261,9 +262,10 @@ async def _read_queues(
         while left is None or left > 0:
             with progress(f"waiting for messages of {topic}"):
                 batch = await consumer.poll(wait)
+            if batch is None and limit is not None:
+                _report_silence(left == limit, wait, as_json)
+                return
             if batch is None:
-                if limit is not None:
-                    return
                 continue
             messages = batch.messages[:left]
             for message in messages:
@@ -273,6 +275,11 @@ async def _read_queues(
                 is_whole = len(messages) == len(batch.messages)
                 await consumer.commit(batch if is_whole else {batch.queue: messages[-1].offset + 1})
             left = None if left is None else left - len(messages)
+
+
+def _report_silence(is_first: bool, wait: float, as_json: bool) -> None:
+    if is_first and not as_json:
+        click.echo(f"no message arrived within {wait:g} s", err=True)
 
 
 def _print_message(message: ReceivedMessage, as_json: bool) -> None:

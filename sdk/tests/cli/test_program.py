@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 
@@ -45,6 +46,25 @@ def test_the_help_loads_neither_grpc_nor_spark_nor_arrow() -> None:
         [sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=True
     )
     assert done.stderr.strip() == "[]"
+
+
+def test_a_shell_completes_commands_and_options() -> None:
+    for words, completion in (("topic cr", "create"), ("fake ctl clock advance --ho", "--hours")):
+        line = f"aiorocketmq {words}"
+        completing = {
+            "COMP_WORDS": line,
+            "COMP_CWORD": str(len(line.split()) - 1),
+            "_AIOROCKETMQ_COMPLETE": "bash_complete",
+        }
+        done = subprocess.run(
+            [sys.executable, "-m", "aiorocketmq"],
+            env={**os.environ, **completing},
+            capture_output=True,
+            text=True,
+            timeout=60,
+            check=True,
+        )
+        assert done.stdout == f"plain,{completion}\n"
 
 
 def test_an_unknown_command_is_wrong_use() -> None:
