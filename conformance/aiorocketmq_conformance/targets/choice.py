@@ -41,9 +41,8 @@ def choose(
     TargetUnavailableError if it names an image that cannot be examined.
 
     `namesrv` (`namesrv://host:port`, or without its scheme; `broker://host:port`), `control` (`host:port`) or
-    `create_topics` (`auto`), and
-    `declared` (a name of `DECLARATIONS`), describe a HOST:PORT target. `record` is a folder for recordings: by a
-    fake in this process, for any other target by the suite's clients.
+    `create_topics` (`auto`), and `declared` (a name of `DECLARATIONS`), describe a HOST:PORT target. `record` is a
+    folder for recordings: by a fake in this process, for any other target by the suite's clients.
     """
     kind, _, rest = spec.partition(":")
     if record is not None and find_spec("pyarrow") is None:
