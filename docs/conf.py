@@ -30,7 +30,10 @@ smartquotes = False
 nitpicky = True
 nitpick_ignore_regex = [
     # Other projects, whose inventories a build without a network cannot ask.
-    ("py:.*", r"(abc|asyncio|collections|contextlib|datetime|enum|os|pathlib|random|ssl|types|typing)\..*"),
+    (
+        "py:.*",
+        r"(abc|anyio|asyncio|collections|contextlib|datetime|enum|os|pathlib|random|ssl|types|typing)\..*",
+    ),
     ("py:.*", r"(_?pytest|opentelemetry|redis|pydantic|msgspec)\..*"),
     ("py:.*", r"AbstractContextManager|TracerProvider|MeterProvider|Span|Redis"),
     # Sphinx takes quoted annotations of several parameters apart.

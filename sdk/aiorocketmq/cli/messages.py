@@ -183,7 +183,8 @@ def receive(
 ) -> None:
     """Receive messages of TOPIC, print and acknowledge them.
 
-    At name servers, the queues are shared with other members of the group, and offsets are committed.
+    At name servers, the queues are shared with other members of the group, offsets are committed, and --invisible has
+    no effect.
 
     Ends after --max messages, or if nothing arrives for --wait seconds. --json prints one object for each message.
     Exit code 4 if the server cannot be reached or refuses.
@@ -199,13 +200,10 @@ def receive(
         raise click.UsageError("give --tags or --sql, not both")
     filter_ = Sql(sql) if sql is not None else Tags(tags or "*")
     limit = None if follow else most
-    try:
-        if server.endpoint.startswith("namesrv://"):
-            asyncio.run(_read_queues(server, topic, group, filter_, limit, wait, no_ack, as_json))
-        else:
-            asyncio.run(_receive(server, topic, group, filter_, limit, wait, invisible, no_ack, as_json))
-    except ValueError as error:
-        raise click.UsageError(str(error)) from error
+    if server.endpoint.startswith("namesrv://"):
+        asyncio.run(_read_queues(server, topic, group, filter_, limit, wait, no_ack, as_json))
+    else:
+        asyncio.run(_receive(server, topic, group, filter_, limit, wait, invisible, no_ack, as_json))
 
 
 async def _receive(

@@ -77,17 +77,23 @@ class Server(Security):
 
     @asynccontextmanager
     async def open(self, client: Callable[[Connection], AbstractAsyncContextManager[C]]) -> AsyncIterator[C]:
-        """Open a client; its retries at the start are not logged, since the error has the last one's cause."""
+        """Open a client; its retries at the start are not logged, since the error has the last one's cause.
+
+        A click.UsageError if an option or a value of the client is invalid."""
         from aiorocketmq.cli.progress import progress
 
         connection, silence = self.connection(), logging.NullHandler()
+        try:
+            entering = client(connection)
+        except ValueError as error:
+            raise click.UsageError(str(error)) from error
         logger = logging.getLogger("aiorocketmq")
         async with AsyncExitStack() as opened:
             logger.addHandler(silence)
             try:
                 with progress(f"waiting for {self.endpoint}"):
                     await opened.enter_async_context(connection)
-                    entered = await opened.enter_async_context(client(connection))
+                    entered = await opened.enter_async_context(entering)
             finally:
                 logger.removeHandler(silence)
             yield entered
