@@ -158,6 +158,7 @@ def fake() -> None:
     metavar="FILE",
     help="Write the ready line as JSON here.",
 )
+@click.option("--json", "as_json", is_flag=True, help="Print the ready line as JSON.")
 def serve(**options: Any) -> None:
     """Serve until SIGINT or SIGTERM; once calls are accepted, print one line.
 

@@ -58,6 +58,7 @@ class Options:
     settings: tuple[str, ...] = ()
     seed: int
     ready_file: Path | None
+    as_json: bool = False
 
 
 async def run(options: Options) -> None:
@@ -141,7 +142,8 @@ def _announce(broker: FakeBroker, options: Options) -> None:
         unfinished.replace(options.ready_file)
     # The parent may have closed its end.
     with suppress(BrokenPipeError):
-        print("ready", *(f"{name}={value}" for name, value in facts.items()), flush=True)
+        line = " ".join(("ready", *(f"{name}={value}" for name, value in facts.items())))
+        print(json.dumps(facts) if options.as_json else line, flush=True)
 
 
 def default_remoting_port(listen: str) -> int:

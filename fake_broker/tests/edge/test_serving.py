@@ -107,6 +107,15 @@ def test_one_line_has_the_endpoints(serve: Callable[..., Served]) -> None:
     assert int(served.facts["pid"]) == served.process.pid
 
 
+def test_the_ready_line_can_be_json() -> None:
+    with subprocess.Popen([*PROGRAM, "serve", *ANY_PORTS, "--json"], stdout=subprocess.PIPE) as process:
+        assert process.stdout is not None
+        facts = json.loads(process.stdout.readline())
+        process.terminate()
+    assert {"grpc", "remoting", "control"} <= facts.keys()
+    assert facts["pid"] == process.pid
+
+
 def test_remoting_has_the_port_of_name_servers_beside_a_fixed_port() -> None:
     assert default_remoting_port("127.0.0.1:8081") == 9876
     assert default_remoting_port("127.0.0.1:0") == 0

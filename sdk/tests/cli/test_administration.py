@@ -151,7 +151,7 @@ def test_every_command_that_prints_results_takes_json_itself() -> None:
         for names, command in leaves(program)
         if "--json" not in [option for each in command.params for option in each.opts]
     }
-    assert without == {("demo",), ("fake", "serve")}
+    assert without == {("demo",)}
 
 
 def test_one_option_and_one_variable_name_the_server() -> None:
