@@ -56,7 +56,9 @@ def parse_table(body: bytes, key: str) -> dict[str, Settings]:
 def topic_settings(broker: str, settings: Settings, *, knows_types: bool) -> TopicSettings:
     """Return a broker's settings of a topic."""
     permission = typed(settings.get("perm"), int)
-    kind = as_object(settings.get("attributes") or {}).get("message.type", "NORMAL") if knows_types else None
+    attributes = as_object(settings.get("attributes") or {})
+    kind = attributes.get("message.type", "NORMAL") if knows_types else None
+    minutes = int(typed(attributes.get("lite.topic.expiration", "0"), str))
     return TopicSettings(
         broker=broker,
         type=TopicType(kind) if kind in {each.value for each in TopicType} else None,
@@ -64,6 +66,7 @@ def topic_settings(broker: str, settings: Settings, *, knows_types: bool) -> Top
         write_queues=typed(settings.get("writeQueueNums"), int),
         readable=bool(permission & READABLE),
         writable=bool(permission & WRITABLE),
+        lite_expiration=minutes * 60.0 if minutes > 0 else None,
     )
 
 

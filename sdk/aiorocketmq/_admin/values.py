@@ -73,6 +73,8 @@ class TopicSettings:
     """Whether consumers may read it."""
     writable: bool
     """Whether producers may send to it; brokers themselves do not check that, proxies and clients do."""
+    lite_expiration: float | None = None
+    """Seconds after their last message when its lite topics expire; None: never, or it is not of type LITE."""
 
 
 @dataclass(frozen=True, slots=True)

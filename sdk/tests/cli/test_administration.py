@@ -75,6 +75,8 @@ async def test_lite_topics_are_administered_through_the_remoting_port(broker: Fa
     assert (group.lite_topic, group.lite_quota, group.lite_exclusive) == ("chats", 3, True)
     assert (group.consume_enabled, group.backoff, group.max_attempts) == (False, (1.0,), 5)
     assert "chats" in await done("group", "describe", "phones")
+    (settings,) = json.loads(await done("topic", "describe", "chats", "--json"))["settings"]
+    assert settings["lite_expiration"] == 900
 
 
 async def test_an_existing_one_is_left_alone_or_replaced(broker: FakeBroker) -> None:

@@ -339,6 +339,7 @@ async def test_arguments_that_no_server_takes_are_refused_before_asking(serve: S
         for call in (
             lambda: admin.create_topic("a b"),
             lambda: admin.create_topic("orders", queues=0),
+            lambda: admin.create_topic("chats", type="LITE", lite_expiration=90),
             lambda: admin.create_group("billing", max_attempts=0),
             lambda: admin.create_group("billing", backoff=[]),
             lambda: admin.route("orders"),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from math import ceil
 
 from aiorocketmq_fake.core.values.codes import Permission, TopicType
 from aiorocketmq_fake.core.values.model import GroupConfig, RetryPolicy, TopicConfig
@@ -23,7 +24,7 @@ _PERMISSIONS = {
 }
 _RETRIES = 16
 """Attempt limit of a group whose settings have none."""
-_MINUTE = 60.0
+_MINUTE = 60
 
 
 class Administration:
@@ -131,7 +132,7 @@ def _settings(config: TopicConfig) -> dict[str, object]:
     return {
         "attributes": {
             "message.type": config.type.name,
-            **({} if expiration is None else {"lite.topic.expiration": f"{expiration / _MINUTE:g}"}),
+            **({} if expiration is None else {"lite.topic.expiration": str(ceil(expiration / _MINUTE))}),
         },
         "order": False,
         "perm": numbers[config.permission],
@@ -184,7 +185,8 @@ def _with_attributes(config: TopicConfig, attributes: str) -> TopicConfig:
             raise RequestError(ResponseCode.SYSTEM_ERROR, text)
         config = replace(config, type=TopicType[name])
     if (minutes := values.get("+lite.topic.expiration")) is not None:
-        config = replace(config, lite_expiration=_number(minutes) * _MINUTE)
+        seconds = _number(minutes) * _MINUTE
+        config = replace(config, lite_expiration=seconds if seconds > 0 else None)
     return config
 
 

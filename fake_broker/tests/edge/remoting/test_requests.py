@@ -390,6 +390,8 @@ async def test_topics_and_groups_are_created_changed_and_deleted(broker: FakeBro
     assert (await wire.ask(17, **{**topic, "readQueueNums": 5})).code == 0
     assert (await wire.ask(17, **{**topic, "topic": "a b"})).code == 29
     assert (await wire.ask(17, **topic, attributes="+message.type=ODD")).code == 1
+    for minutes in ("soon", "9" * 400):
+        assert (await wire.ask(17, **topic, attributes=f"+lite.topic.expiration={minutes}")).code != 0
     (made,) = [each for each in broker.topics() if each.name == "new"]
     assert (made.type, made.read_queues) == ("FIFO", 5), "without attributes, those of the topic stay"
     assert "new" in json.loads((await wire.ask(206)).body)["topicList"]
