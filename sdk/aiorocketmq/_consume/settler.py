@@ -253,14 +253,10 @@ class LeaseSettler:
         self, endpoint: Endpoint, topic: str, handles: Sequence[str], response: pb.AckMessageResponse
     ) -> list[RocketMQError | None]:
         """The outcome of each handle; entries that are missing in the answer have the status of the whole answer."""
-        entries = response.entries
-        if len(entries) == len(handles):
-            statuses = [entry.status for entry in entries]
-        else:
-            by_handle = {entry.receipt_handle: entry.status for entry in entries}
-            statuses = [by_handle.get(handle, response.status) for handle in handles]
+        by_handle = {entry.receipt_handle: entry.status for entry in response.entries}
         errors: list[RocketMQError | None] = []
-        for own in statuses:
+        for handle in handles:
+            own = by_handle.get(handle, response.status)
             if own.code == _OK:
                 errors.append(None)
                 continue
