@@ -76,3 +76,28 @@ async def test_a_push_consumer_polls_every_broker_by_itself(cluster: FakeBroker)
         await send(cluster, 9)
         await asyncio.wait_for(done.wait(), 10)
     assert len(seen) == 3
+
+
+async def test_changed_subscriptions_are_declared_to_every_broker(cluster: FakeBroker) -> None:
+    await cluster.create_topic("refunds", queues=1)
+
+    def declared() -> list[list[str]]:
+        filters = (
+            client.settings.subscription.filters
+            for driver in cluster._drivers
+            for client in driver.core.clients()
+            if client.settings.subscription is not None
+        )
+        return [sorted(topic for topic, _ in each) for each in filters]
+
+    async def become(*topics: str) -> None:
+        async with asyncio.timeout(10):
+            while declared() != [list(topics)] * 3:  # noqa: ASYNC110 - brokers emit no event for it
+                await asyncio.sleep(0.001)
+
+    async with simple_consumer(cluster.endpoint) as consumer:
+        await become("orders")
+        await consumer.subscribe("refunds")
+        await become("orders", "refunds")
+        await consumer.unsubscribe("orders")
+        await become("refunds")
