@@ -150,6 +150,18 @@ def test_a_waiting_consumer_and_a_reset(documented: Any, apache: Any) -> None:
     assert len(apache.answers()[apache.poll_id].deliveries) == 1
 
 
+@pytest.mark.parametrize(("waiting", "answered"), [(1, 1), (2, 2), (3, 3), (5, 3)])
+def test_a_reset_answers_as_many_waiting_receives_as_there_are_messages(
+    documented: Any, waiting: int, answered: int
+) -> None:
+    documented.send("a", "b", "c")
+    for delivery in documented.receive():
+        documented.ack(delivery)
+    polls = [documented.park(1) for _ in range(waiting)]
+    reset(documented, OffsetPolicy.BEGINNING)
+    assert list(documented.answers()) == polls[:answered]
+
+
 def test_a_reset_frees_an_ordered_queue_and_its_counts(make_desk: Any) -> None:
     """R8.20, consumption §7."""
     desk = make_desk(ordered=True, type=TopicType.FIFO)

@@ -1,5 +1,6 @@
 """Ordered groups in both grains: the message group of the contract, the queue of real servers."""
 
+from itertools import permutations
 from typing import Any
 
 import pytest
@@ -119,6 +120,23 @@ def test_acks_of_a_batch_may_come_in_any_order(ordered: Any) -> None:
         assert ordered.ids() == []
         ordered.ack(delivery)
     assert ordered.ids() == ["m3"]
+
+
+@pytest.mark.parametrize("ends", [*permutations((1.0, 2.0, 3.0))], ids=str)
+def test_a_batch_whose_leases_end_in_any_order_is_redelivered_in_its_own(
+    ordered: Any, ends: tuple[float, ...]
+) -> None:
+    """R8.11: blocked until the last lease has ended, then in the order of the messages."""
+    send(ordered, "m0", "m1", "m2", "m3")
+    for delivery, seconds in zip(ordered.receive(3), ends, strict=True):
+        ordered.change(delivery, seconds)
+    ordered.wait(2.999)
+    assert ordered.ids() == []
+    ordered.wait(0.001)
+    for message_id in ("m0", "m1", "m2", "m3"):
+        delivery = ordered.one()
+        assert delivery.message.content.message_id == message_id
+        ordered.ack(delivery)
 
 
 def test_a_gap_returns_alone_in_the_contract(lanes: Any) -> None:

@@ -3,6 +3,7 @@
 from typing import Any
 
 import pytest
+from aiorocketmq_fake.core.values import limits
 from aiorocketmq_fake.core.values.codes import Code, Permission, Refusal
 from aiorocketmq_fake.core.values.model import (
     FilterExpression,
@@ -84,6 +85,27 @@ def test_a_filtered_pull_passes_over_what_it_does_not_want(filled: Any) -> None:
 
 def test_batches_are_cut_to_32(filled: Any) -> None:
     assert len(pull(filled, 0, 50).messages) == 32
+
+
+@pytest.mark.parametrize(("size", "count"), [(99, 3), (100, 3), (101, 2)])
+def test_a_classic_answer_holds_bodies_up_to_its_limit(desk: Any, size: int, count: int) -> None:
+    for body in (limits.CLASSIC_ANSWER_MAX - 200, 100, size, 1):
+        desk.send("m", body=b"x" * body)
+    assert len(pull(desk, 0, 3, classic=True).messages) == count
+    assert len(pull(desk, 0, 3).messages) == 3
+
+
+def test_the_first_message_of_a_classic_answer_may_be_of_any_size(desk: Any) -> None:
+    desk.send("m0", "m1", body=b"x" * (limits.CLASSIC_ANSWER_MAX + 1))
+    assert ids(pull(desk, 0, classic=True)) == ["m0"]
+
+
+@pytest.mark.parametrize(("unwanted", "next_offset"), [(799, 799), (800, 800), (801, 800)])
+def test_a_pull_examines_at_most_800_messages(desk: Any, unwanted: int, next_offset: int) -> None:
+    """R5.11."""
+    desk.send(*["m"] * unwanted, tag="a")
+    answer = pull(desk, 0, tag="b")
+    assert (answer.code, answer.next_offset) == (Code.MESSAGE_NOT_FOUND, next_offset)
 
 
 @pytest.mark.parametrize(("offset", "nearest"), [(-1, 0), (41, 40)])

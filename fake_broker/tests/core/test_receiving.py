@@ -466,11 +466,15 @@ def test_cancelling_what_is_not_there_does_nothing(desk: Any) -> None:
 
 
 def test_unwritten_deliveries_are_redelivered_uncounted(desk: Any) -> None:
-    """R5.7, consumption §1."""
-    desk.send("m")
-    desk.broker.release_deliveries((desk.one().receipt_handle, "unknown"), now=desk.now)
+    """R5.7, consumption §1: those whose handles are given."""
+    desk.send("a", "b", "c", "d")
+    a, b, c, d = (delivery.receipt_handle for delivery in desk.receive(invisible=100.0))
+    desk.broker.release_deliveries((a, "unknown", c, d), now=desk.now)
     desk.wait(desk.profile.undelivered_hold + desk.profile.revive_latency)
-    assert desk.one().attempt == 1
+    again = desk.receive()
+    assert sorted(delivery.message.content.message_id for delivery in again) == ["a", "c", "d"]
+    assert {delivery.attempt for delivery in again} == {1}
+    assert desk.ack(b) is Code.OK
 
 
 def test_a_real_server_counts_an_unwritten_delivery_of_an_ordered_group(make_desk: Any) -> None:

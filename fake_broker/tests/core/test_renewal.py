@@ -42,6 +42,18 @@ def test_renewal_ends_after_hours_with_a_last_delay_of_the_groups_table(make_des
     assert desk.one().attempt == 2
 
 
+@pytest.mark.parametrize(("limit", "renewals"), [(99.999, 1), (100.0, 1), (100.001, 2)])
+def test_a_renewal_is_the_last_at_the_limit_and_above(make_desk: Any, limit: float, renewals: int) -> None:
+    """Renewals are due 50 s and 100 s after the delivery."""
+    desk = make_desk(fields={"renew_limit": limit})
+    desk.send("m")
+    desk.one(auto_renew=True)
+    desk.wait(100.0)
+    changes = [event.invisible for event in desk.seen(LeaseChanged)]
+    steps = list(desk.profile.renew_steps[:renewals])
+    assert changes == (steps if renewals == 2 else [*steps, desk.profile.backoff.value[2]])
+
+
 def test_the_last_delay_may_grow_exponentially(make_desk: Any) -> None:
     desk = make_desk()
     policy = RetryPolicy(initial=5.0, maximum=7200.0, multiplier=2.0)
@@ -63,17 +75,23 @@ def test_old_servers_do_not_renew(make_desk: Any) -> None:
     assert desk.one().attempt == 2
 
 
-def test_a_terminated_clients_messages_are_redelivered_soon(desk: Any) -> None:
-    """R7.9."""
+@pytest.mark.parametrize("count", [1, 2, 3, 5])
+def test_a_terminated_clients_messages_are_redelivered_soon(desk: Any, count: int) -> None:
+    """R7.9: all of its messages, and nobody else's."""
     desk.join("d")
-    desk.send("m")
-    desk.one(auto_renew=True, client="d")
+    desk.send("other")
+    desk.one(auto_renew=True)
+    ids = [f"m{number}" for number in range(count)]
+    desk.send(*ids)
+    desk.receive(auto_renew=True, client="d")
     desk.wait(100.0)
     desk.broker.terminate("d", "g", now=desk.now)
     desk.wait(1.0 + desk.profile.revive_latency - 0.001)
     assert desk.ids() == []
     desk.wait(0.001)
-    assert desk.one().attempt == 2
+    deliveries = desk.receive()
+    assert sorted(each.message.content.message_id for each in deliveries) == ids
+    assert {each.attempt for each in deliveries} == {2}
 
 
 def test_a_terminated_clients_ordered_message_returns_after_1_s(make_desk: Any) -> None:
@@ -131,6 +149,20 @@ def test_the_first_handle_changes_and_acks_after_a_renewal(desk: Any) -> None:
     handle = desk.change(first, 30.0, message_id="a")
     assert desk.ack(handle) is Code.OK
     assert desk.ack(second) is Code.OK
+    assert desk.broker.totals().leases == 0
+
+
+@pytest.mark.parametrize("seconds", [0.0, 60.0, 130.0])
+def test_no_older_handle_finds_a_lease_that_its_consumer_changed(desk: Any, seconds: float) -> None:
+    """The first handle and those of renewals are spent by the consumer's change, and not before."""
+    desk.send("m")
+    first = desk.one(auto_renew=True).receipt_handle
+    desk.wait(seconds)
+    renewed = [event.receipt_handle for event in desk.seen(LeaseChanged)]
+    newest = desk.change(first, 100.0, message_id="m")
+    book = desk.broker._state.leases
+    assert all(book.find(handle, "c", "m") is None for handle in (first, *renewed))
+    assert desk.ack(newest) is Code.OK
     assert desk.broker.totals().leases == 0
 
 
@@ -198,9 +230,11 @@ def test_a_terminated_clients_auto_renewed_receive_takes_and_returns(apache: Any
 
 def test_a_restart_ends_renewals_and_keeps_the_rest(desk: Any) -> None:
     """R12.7."""
-    desk.send("plain", "renewed")
+    desk.join("d")
+    desk.send("plain", "a", "b", "c", "d")
     plain = desk.one(invisible=100.0)
-    desk.one(auto_renew=True)
+    for client in ("c", "d"):
+        desk.receive(2, client=client, auto_renew=True)
     parked = desk.park()
     desk.broker.restart(now=desk.now)
     assert desk.answers() == {}
@@ -213,4 +247,4 @@ def test_a_restart_ends_renewals_and_keeps_the_rest(desk: Any) -> None:
     desk.broker.end_poll(parked, now=desk.now)
     assert desk.answers() == {}
     desk.wait(60.0 + desk.profile.revive_latency)
-    assert desk.ids() == ["renewed"]
+    assert sorted(desk.ids()) == ["a", "b", "c", "d"]

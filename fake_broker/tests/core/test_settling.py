@@ -1,5 +1,6 @@
 """Ack and change: every row of rules 6.2 and 6.3, as documented and as real servers do."""
 
+from itertools import product
 from typing import Any
 
 import pytest
@@ -106,8 +107,19 @@ def test_entries_are_judged_one_by_one_and_answered_in_order(desk: Any) -> None:
     assert desk.broker.totals().leases == 0
 
 
-def test_equal_failures_make_the_overall_code(desk: Any) -> None:
-    assert desk.ack_all("x", "y").code is desk.profile.malformed_handle_code
+@pytest.mark.parametrize("size", [1, 2, 3, 4])
+def test_the_overall_code_is_that_of_all_entries_or_of_none(desk: Any, size: int) -> None:
+    """R6.6: wherever in the call the entries that differ are."""
+    desk.send(*(f"m{number}" for number in range(size)))
+    deliveries = desk.receive(invisible=100.0)
+    for is_good in product((True, False), repeat=size):
+        handles = [
+            delivery.receipt_handle if good else "x"
+            for delivery, good in zip(deliveries, is_good, strict=True)
+        ]
+        codes = {Code.OK if good else desk.profile.malformed_handle_code for good in is_good}
+        expected = codes.pop() if len(codes) == 1 else Code.MULTIPLE_RESULTS
+        assert desk.ack_all(*handles).code is expected
 
 
 def altered(handle: str, field: int, value: str) -> str:
@@ -342,6 +354,27 @@ def test_a_suspended_return_does_not_count(desk: Any) -> None:
     desk.change(desk.one(), 1.0, suspend=True)
     desk.wait(1.0 + desk.profile.revive_latency)
     assert desk.one().attempt == 1
+
+
+@pytest.mark.parametrize(
+    ("suspended", "attempt"),
+    [
+        ((True, True), 1),
+        ((False, True), 1),
+        ((True, False), 2),
+        ((False, False), 2),
+        ((True, True, False), 2),
+    ],
+)
+def test_the_last_change_decides_whether_a_return_counts(
+    desk: Any, suspended: tuple[bool, ...], attempt: int
+) -> None:
+    desk.send("m")
+    handle = desk.one().receipt_handle
+    for suspend in suspended:
+        handle = desk.change(handle, 1.0, suspend=suspend)
+    desk.wait(1.0 + desk.profile.revive_latency)
+    assert desk.one().attempt == attempt
 
 
 def test_a_real_server_ignores_suspend_in_ordered_groups(make_desk: Any) -> None:

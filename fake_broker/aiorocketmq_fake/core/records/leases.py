@@ -128,7 +128,7 @@ class Lease(Timer):
         self.changed = False
         """The handle is not the one of the delivery."""
         self.extended = False
-        """A change extended it beyond the end that the receive set."""
+        """The last change moved its end to a later time."""
         self.counts = True
         """The delivery counts as an attempt."""
         self.end = _EXPIRED
