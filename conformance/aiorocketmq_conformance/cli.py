@@ -143,6 +143,107 @@ def run(
     raise click.exceptions.Exit(run_command(options))
 
 
+@conformance.command()
+@click.option(
+    "--target",
+    metavar="TARGET",
+    default="fake",
+    show_default=True,
+    help="fake[:PROFILE], HOST:PORT, apache:VERSION[:cluster].",
+)
+@click.option(
+    "--seed", type=click.IntRange(min=0), help="Seed of the histories. Default: a random one, printed."
+)
+@click.option(
+    "--minutes",
+    type=click.FloatRange(min=0, min_open=True),
+    default=1.0,
+    show_default=True,
+    help="Execute histories for so long.",
+)
+@click.option("--histories", type=click.IntRange(min=1), metavar="N", help="Execute at most N histories.")
+@click.option(
+    "--history", type=click.IntRange(min=0), metavar="K", help="Execute history K of the seed again, alone."
+)
+@click.option("--steps", metavar="A,B,C", help="Only these steps of it, `none` for none.")
+@click.option(
+    "--namesrv", metavar="HOST:PORT", help="Name server of a HOST:PORT target, to create topics and groups."
+)
+@click.option(
+    "--declared",
+    metavar="NAME",
+    default="apache-5.5",
+    show_default=True,
+    help="Declaration of a HOST:PORT target.",
+)
+@click.option("--jobs", type=click.IntRange(1, 64), help="Concurrent histories. Default: 8, on a fake 1.")
+@click.option(
+    "--report",
+    type=click.Path(file_okay=False, path_type=Path),
+    metavar="DIR",
+    help="Write exploration.json and exploration.txt to this directory.",
+)
+@click.option("--json", "as_json", is_flag=True, help="Print the result as JSON on standard output.")
+def explore(
+    target: str,
+    seed: int | None,
+    minutes: float,
+    histories: int | None,
+    history: int | None,
+    steps: str | None,
+    namesrv: str | None,
+    declared: str,
+    jobs: int | None,
+    report: Path | None,
+    as_json: bool,
+) -> None:
+    """Execute random histories of calls and judge each response by the reference model.
+
+    Ends at the first history with a response that the model does not allow: steps that it does not need are left out,
+    and the rest is printed as a time line with the command that replays it.
+
+    Exit code 0: every response was allowed; 1: one was not; 3: nothing was executed; 4: the target could not be
+    reached or started.
+
+    Example: aiorocketmq conformance explore --target fake --seed 7 --minutes 5
+    """
+    import secrets
+
+    from aiorocketmq.wire.grpcio_settings import grpcio_settings
+
+    with grpcio_settings():
+        import grpc.aio  # noqa: F401
+    from aiorocketmq_conformance.explore.command import ExploreOptions, explore_command
+
+    if history is not None and seed is None:
+        raise click.UsageError("--history needs the --seed that it belongs to")
+    if steps is not None and history is None:
+        raise click.UsageError("--steps needs the --history that they belong to")
+    options = ExploreOptions(
+        target=target,
+        seed=secrets.randbelow(1_000_000) if seed is None else seed,
+        minutes=minutes,
+        histories=histories,
+        history=history,
+        steps=None if steps is None else _numbers(steps),
+        namesrv=namesrv,
+        declared=declared,
+        jobs=jobs,
+        report=report,
+        as_json=as_json,
+    )
+    raise click.exceptions.Exit(explore_command(options))
+
+
+def _numbers(text: str) -> tuple[int, ...]:
+    if text == "none":
+        return ()
+    try:
+        return tuple(int(word) for word in text.split(","))
+    except ValueError:
+        raise click.UsageError(f"--steps must be numbers with commas between them, got {text!r}") from None
+
+
 @conformance.command(name="list")
 @click.option("--select", "patterns", multiple=True, metavar="GLOB", help="Only cases whose id matches.")
 @click.option("--level", "levels", metavar="M,S,X,I", default="", help="Only cases of these levels.")

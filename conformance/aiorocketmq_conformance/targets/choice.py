@@ -35,6 +35,7 @@ def choose(
     create_topics: str | None = None,
     declared: str = "apache-5.5",
     record: Path | None = None,
+    driven: bool = False,
 ) -> BrokerUnderTest:
     """Return the broker that `spec` names, not started yet; InvalidTargetError if it is invalid.
 
@@ -42,7 +43,8 @@ def choose(
 
     `namesrv` (`namesrv://host:port`, or without its scheme; `broker://host:port`), `control` (`host:port`) or
     `create_topics` (`auto`), and `declared` (a name of `DECLARATIONS`), describe a HOST:PORT target. `record` is a
-    folder for recordings: by a fake in this process, for any other target by the suite's clients.
+    folder for recordings: by a fake in this process, for any other target by the suite's clients. `driven` is
+    for cases of one task each, as the explorer's: a fake's clock moves only while that task sleeps.
     """
     kind, _, rest = spec.partition(":")
     if record is not None and find_spec("pyarrow") is None:
@@ -69,7 +71,7 @@ def choose(
     if namesrv or control or create_topics:
         raise InvalidTargetError("--namesrv, --control and --create-topics apply to HOST:PORT targets only")
     if kind == "fake":
-        return _fake(rest or FAKE_PROFILES[0], record)
+        return _fake(rest or FAKE_PROFILES[0], record, driven=driven)
     if kind == "apache" and (matched := _APACHE.fullmatch(rest)):
         from aiorocketmq_conformance.targets.apache.target import ApacheBroker
 
@@ -81,14 +83,14 @@ def choose(
     raise InvalidTargetError(f"--target must be {_FORMS}, got {spec!r}")
 
 
-def _fake(profile: str, record: Path | None) -> BrokerUnderTest:
+def _fake(profile: str, record: Path | None, *, driven: bool) -> BrokerUnderTest:
     if profile not in FAKE_PROFILES:
         raise InvalidTargetError(
             f"the fake's profile must be one of {', '.join(FAKE_PROFILES)}, got {profile!r}"
         )
     from aiorocketmq_conformance.targets.fake import BundledFake
 
-    return BundledFake(profile, declaration=_declaration(f"fake-{profile}"), record=record)
+    return BundledFake(profile, declaration=_declaration(f"fake-{profile}"), record=record, driven=driven)
 
 
 def _docker(image: str, record: Path | None) -> BrokerUnderTest:

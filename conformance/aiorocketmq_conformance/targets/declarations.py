@@ -55,6 +55,12 @@ DOCUMENTED_NUMBERS: Mapping[str, Number] = MappingProxyType(
         "receive.illegal-sql": "ILLEGAL_FILTER_EXPRESSION",
         "restart.high": 1.0,  # a restart takes no longer than this
         "order.grain": "group",
+        "handle.checks": "lease",  # a handle is good while its lease is alive
+        "group.start": "creation",  # a new group gets what is stored after its creation
+        "retry.position": "kept",  # a redelivery has the queue and offset of the first delivery
+        "poll.exhausted": "waits",  # a poll that finds nothing but messages to give up
+        "recall.margin": 0.0,  # a recall nearer to the delivery time may be refused
+        "tx.memory": 30.0,  # a decision is accepted this long after the send or the last check
         "batch.receipt": "each",  # the response to a batch has an entry for each message, or one
         "lite.scan": 0.0,  # interval of scans for expired lite topics
         "lite.life": 180.0,  # a lite subscription expires after this unless it is renewed
@@ -90,6 +96,11 @@ APACHE_NUMBERS: Mapping[str, Number] = MappingProxyType(
         "batch.receipt": "one",  # measured: live-broker-session.md section 4.7
         "tx.interval": 30.0,  # measured: live-broker-session.md section 6
         "tx.checks": 15,  # measured: then the server gives up
+        "poll.exhausted": "ends",  # measured: live-broker-consumption.md section 5
+        "recall.margin": 1.0,  # measured: between 0.4 and 1.0 s, live-broker-session.md section 5
+        "handle.checks": "form",  # measured: any well-formed handle that has not expired
+        "group.start": "whole",  # measured: live-broker-consumption.md section 7
+        "retry.position": "copied",  # measured: that of the retry topic (R7.1)
         "order.grain": "queue",  # measured: an un-acked ordered message blocks its whole queue
     }
 )

@@ -22,7 +22,7 @@ from aiorocketmq_fake.edge.tls import ServerTls
 
 from aiorocketmq_conformance.case import Case
 from aiorocketmq_conformance.declaration import Declaration
-from aiorocketmq_conformance.probe.clock import AutoClock, Clock
+from aiorocketmq_conformance.probe.clock import AutoClock, Clock, DrivenClock
 from aiorocketmq_conformance.target import Target, Verified
 from aiorocketmq_conformance.targets.absences import absences
 from aiorocketmq_conformance.targets.fake_admin import FakeAccess, FakeAdmin
@@ -30,6 +30,8 @@ from aiorocketmq_conformance.targets.fake_admin import FakeAccess, FakeAdmin
 REAL_SECONDS = 30.0
 """Longer than any case takes in real time with a manual clock."""
 JOBS = 4
+START = datetime(2026, 1, 1, tzinfo=UTC)
+"""Start of a driven clock: a history is a function of its seed."""
 # A fake with a server's profile has the server's deviations.
 _SERVERS = {"apache-5.5": "apache-5.5.0", "apache-5.5-cluster": "apache-5.5.0-cluster"}
 # Disabled in such a server as shipped, and enabled for the cases that need it (targets/apache/setups.py).
@@ -58,8 +60,12 @@ class BundledFake:
         declaration: Declaration,
         core: Callable[..., Broker] = Broker,
         record: Path | None = None,
+        driven: bool = False,
     ) -> None:
-        """Prepare; `record` is a folder for recordings by every case's broker."""
+        """Prepare; `record` is a folder for recordings by every case's broker.
+
+        `driven` is for a case that is one task: its clock moves only while that task sleeps, from a fixed start.
+        """
         name = profile if isinstance(profile, str) else profile.name
         self.spec = f"fake:{name}"
         self.deviations = _SERVERS.get(name, f"fake-{name}")
@@ -74,6 +80,7 @@ class BundledFake:
         self.declaration = self._shipped.having(frozenset(self._switches))
         self._core = core
         self._record = record
+        self._driven = driven
         self._run_id = f"conformance-{datetime.now(UTC):%Y%m%dT%H%M%S}"
 
     async def __aenter__(self) -> Self:
@@ -95,21 +102,14 @@ class BundledFake:
         async with FakeBroker(
             profile=profile,
             clock="manual",
+            start=START if self._driven else None,
             core=self._core,
             tls=tls,
             remoting_port=0 if "remoting" in case.needs else None,
         ) as broker:
-            commands = _Commands()
-            with self._recording(broker, case) as rebooted, broker.events.listen(commands.watch):
-                clock = AutoClock(
-                    now=broker.clock.now,
-                    # A probe sends no heartbeats by itself: like a server, the fake may expire it.
-                    advance_to=partial(broker.clock.advance_to, forget_clients=True),
-                    next_deadline=broker.clock.next_deadline,
-                    parked=lambda: broker.clock.parked,
-                    commands=lambda: commands.count,
-                )
-                async with clock, AsyncExitStack() as stack:
+            with self._recording(broker, case) as rebooted:
+                async with AsyncExitStack() as stack:
+                    clock = await stack.enter_async_context(self._clock(broker))
                     second = None
                     if "@proxies" in case.needs:
                         second = await stack.enter_async_context(broker.another_proxy())
@@ -129,6 +129,30 @@ class BundledFake:
                         # Its broker is new, so names may be the same in each run, and with them queues and hashes.
                         run_id=f"{crc32(case.id.encode()):08x}",
                     )
+
+    @asynccontextmanager
+    async def _clock(self, broker: FakeBroker) -> AsyncIterator[AutoClock | DrivenClock]:
+        # A probe sends no heartbeats by itself: like a server, the fake may expire it.
+        advance_to = partial(broker.clock.advance_to, forget_clients=True)
+        if self._driven:
+            yield DrivenClock(
+                now=broker.clock.now,
+                advance_to=advance_to,
+                next_deadline=broker.clock.next_deadline,
+                parked=lambda: broker.clock.parked,
+            )
+            return
+        commands = _Commands()
+        with broker.events.listen(commands.watch):
+            clock = AutoClock(
+                now=broker.clock.now,
+                advance_to=advance_to,
+                next_deadline=broker.clock.next_deadline,
+                parked=lambda: broker.clock.parked,
+                commands=lambda: commands.count,
+            )
+            async with clock:
+                yield clock
 
     @contextmanager
     def _recording(self, broker: FakeBroker, case: Case) -> Iterator[Callable[[], None]]:

@@ -51,12 +51,13 @@ class Trial:
 class BrokenFake(BundledFake):
     """The bundled fake with one defect."""
 
-    def __init__(self, mutant: Mutant) -> None:
+    def __init__(self, mutant: Mutant, *, driven: bool = False) -> None:
         profile = replace(PROFILES[mutant.profile], **mutant.changes)  # type: ignore[arg-type]  # fields by name
         super().__init__(
             profile,
             declaration=DECLARATIONS[f"fake-{mutant.profile}"],
             core=partial(mutant.core, parts=mutant.parts),
+            driven=driven,
         )
         self.spec = f"mutant:{mutant.name}"
         self._faults = mutant.faults

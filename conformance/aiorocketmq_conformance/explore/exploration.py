@@ -1,0 +1,193 @@
+"""Explores a target: generates, executes and judges histories until time or number is up, or one is not allowed."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable, Collection, Sequence
+from dataclasses import dataclass, replace
+
+from aiorocketmq_conformance.case import DEFAULT_TIMEOUT, PREPARED, Case, Level
+from aiorocketmq_conformance.explore.execution import Execution, HistoryFailed
+from aiorocketmq_conformance.explore.generation import Abilities, generate
+from aiorocketmq_conformance.explore.plan import Plan
+from aiorocketmq_conformance.explore.shrinking import shrink
+from aiorocketmq_conformance.explore.timeline import timeline
+from aiorocketmq_conformance.model.calls import Violation
+from aiorocketmq_conformance.model.judgement import judge
+from aiorocketmq_conformance.model.semantics import semantics_of
+from aiorocketmq_conformance.probe.clock import DrivenClock
+from aiorocketmq_conformance.target import Target
+from aiorocketmq_conformance.targets.interface import BrokerUnderTest
+
+STUCK = 60.0
+"""Real seconds after which a history on a fake hangs."""
+REAL = 600.0
+"""The same on a real server."""
+SHRINKING = 300.0
+"""Seconds after which a failure is shown as it is by then."""
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """One executed history."""
+
+    plan: Plan
+    violations: tuple[Violation, ...]
+    lines: tuple[str, ...]
+    operations: int
+
+    @property
+    def rules(self) -> frozenset[str]:
+        """The rules that are violated."""
+        return frozenset(each.rule for each in self.violations)
+
+
+@dataclass(slots=True)
+class Exploration:
+    """The outcome of a run."""
+
+    target: str
+    seed: int
+    histories: int = 0
+    operations: int = 0
+    seconds: float = 0.0
+    failure: Outcome | None = None
+    """The first history that is not allowed, shrunk."""
+    tried: int = 0
+    """Histories executed to shrink it."""
+
+
+async def execute(plan: Plan, broker: BrokerUnderTest) -> Outcome:
+    """Execute one plan on a target of its own, and judge it."""
+    name = f"explore.history-{plan.seed}-{plan.number}"
+    case = Case(name, (), Level.MUST, PREPARED, "", DEFAULT_TIMEOUT, _nothing)
+    async with broker.open(case) as target:
+        return await _execute(plan, target)
+
+
+async def _nothing(target: Target) -> None:
+    """Stand for the body of a case: targets look at what it needs only."""
+
+
+async def _execute(plan: Plan, target: Target) -> Outcome:
+    semantics = semantics_of(target.numbers)
+    execution = Execution(plan, target, semantics)
+    failed: list[Violation] = []
+    try:
+        async with asyncio.timeout(STUCK if isinstance(target.clock, DrivenClock) else REAL):
+            await execution.run()
+    except HistoryFailed as error:
+        failed.append(Violation("call", f"a call failed: {error}", error.at))
+    except TimeoutError:
+        failed.append(Violation("hang", "the history did not end in time", execution.instant()))
+    violations = (*judge(execution.history.events, semantics), *failed)
+    lines = tuple(timeline(execution.history.events, violations))
+    return Outcome(plan, violations, lines, len(execution.history.events))
+
+
+def abilities_of(broker: BrokerUnderTest) -> Abilities:
+    """Return what histories on a target may contain."""
+    has = broker.declaration.capabilities
+    types = ["NORMAL", "NORMAL"]
+    types += [
+        name
+        for name, need in (("FIFO", "type.fifo"), ("DELAY", "type.delay"), ("TRANSACTION", "type.tx"))
+        if need in has
+    ]
+    kinds = set(Abilities().kinds)
+    needed = {"recall": "recall", "lag": "@lag", "reset": "@reset", "restart": "@restart", "forward": "dlq"}
+    kinds -= {kind for kind, need in needed.items() if need not in has}
+    if broker.spec.startswith(("fake", "mutant")):
+        return Abilities(types=types, kinds=frozenset(kinds))
+    # Histories on a server share it, and take real time.
+    return Abilities(
+        types=types,
+        kinds=frozenset(kinds - {"restart"}),
+        is_virtual=False,
+        leases=(10.0, 10.0, 15.0),
+        waits=(0.2, 0.5, 1.0, 2.0, 5.0, 10.5),
+        sizes=(15, 40),
+    )
+
+
+def with_steps(plan: Plan, numbers: Collection[int]) -> Plan:
+    """Return a plan with some of its steps only."""
+    return replace(plan, steps=tuple(step for step in plan.steps if step.number in numbers))
+
+
+class Explorer:
+    """One run on one target."""
+
+    def __init__(
+        self,
+        broker: BrokerUnderTest,
+        seed: int,
+        *,
+        on_history: Callable[[Exploration], None] = lambda exploration: None,
+    ) -> None:
+        self._broker = broker
+        self._on_history = on_history
+        self._abilities = abilities_of(broker)
+        self._is_stopped = False
+        self.result = Exploration(broker.spec, seed)
+
+    @property
+    def is_virtual(self) -> bool:
+        """Whether the target's time is virtual."""
+        return self._abilities.is_virtual
+
+    def stop(self) -> None:
+        """End after the histories that are being executed."""
+        self._is_stopped = True
+
+    async def explore(self, *, seconds: float, histories: int | None, jobs: int = 1) -> Exploration:
+        """Execute histories until one is not allowed; `jobs` at a time."""
+        result, started = self.result, time.monotonic()
+        number = 0
+        while result.failure is None and not self._is_stopped:
+            batch = range(number, number + jobs if histories is None else min(number + jobs, histories))
+            if not batch or time.monotonic() - started >= seconds:
+                break
+            number = batch.stop
+            plans = [generate(result.seed, each, self._abilities) for each in batch]
+            outcomes = await asyncio.gather(*(execute(plan, self._broker) for plan in plans))
+            for outcome in outcomes:
+                result.histories += 1
+                result.operations += outcome.operations
+                if outcome.violations and result.failure is None:
+                    result.failure = outcome
+            result.seconds = time.monotonic() - started
+            self._on_history(result)
+        return result
+
+    async def shrink(self) -> None:
+        """Leave steps of the failure out as long as one of its rules is still violated."""
+        failure = self.result.failure
+        if failure is None:
+            return
+        rules, started = failure.rules, time.monotonic()
+
+        async def fails(numbers: Sequence[int]) -> bool:
+            if self._is_stopped or time.monotonic() - started > SHRINKING:
+                return False
+            outcome = await execute(with_steps(failure.plan, frozenset(numbers)), self._broker)
+            self.result.tried += 1
+            if not outcome.rules & rules:
+                return False
+            self.result.failure = outcome
+            return True
+
+        await shrink([step.number for step in failure.plan.steps], fails)
+
+    def plan(self, number: int) -> Plan:
+        """Return the plan of one history of this run."""
+        return generate(self.result.seed, number, self._abilities)
+
+    async def replay(self, number: int, steps: Collection[int] | None = None) -> Exploration:
+        """Execute one history again, with some of its steps only if they are given."""
+        plan = self.plan(number)
+        outcome = await execute(plan if steps is None else with_steps(plan, steps), self._broker)
+        self.result.histories, self.result.operations = 1, outcome.operations
+        self.result.failure = outcome if outcome.violations else None
+        return self.result

@@ -1,0 +1,72 @@
+"""What a history does: its topics, groups and consumers, and its steps, as plain values."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TypeAlias
+
+Value: TypeAlias = int | float | str | bool | None
+
+
+@dataclass(frozen=True, slots=True)
+class TopicPlan:
+    """A topic."""
+
+    type: str
+    queues: int
+
+
+@dataclass(frozen=True, slots=True)
+class GroupPlan:
+    """A consumer group of one topic."""
+
+    topic: int
+    ordered: bool
+    max_attempts: int
+    late: bool = False
+    """It is created by a step, after messages were sent."""
+
+
+@dataclass(frozen=True, slots=True)
+class ConsumerPlan:
+    """A consumer, by the numbers of its group and its kind."""
+
+    group: int
+    renews: bool
+    """A push consumer whose leases the server renews."""
+    filter: str
+    late: bool = False
+    """It joins by a step."""
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """One step; its values select among what is there when it is done, so that any steps may be left out."""
+
+    number: int
+    kind: str
+    values: dict[str, Value] = field(default_factory=dict)
+
+    def integer(self, name: str) -> int:
+        """Return an integer value."""
+        return int(self.values[name] or 0)
+
+    def real(self, name: str) -> float:
+        """Return a number of seconds."""
+        return float(self.values[name] or 0.0)
+
+    def text(self, name: str) -> str:
+        """Return a text."""
+        return str(self.values[name] or "")
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """One history to execute; a function of a seed and a number."""
+
+    seed: int
+    number: int
+    topics: tuple[TopicPlan, ...]
+    groups: tuple[GroupPlan, ...]
+    consumers: tuple[ConsumerPlan, ...]
+    steps: tuple[Step, ...]

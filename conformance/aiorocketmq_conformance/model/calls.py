@@ -1,0 +1,247 @@
+"""Histories as the model reads them: every call with its request, its response and the interval that it took."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import NamedTuple, TypeAlias
+
+OK = "OK"
+UNKNOWN = ""
+"""The code of a call without a response: it may or may not have taken effect."""
+
+
+class Instant(NamedTuple):
+    """A point of a history: seconds, and the number of the step, which orders what one clock tick contains."""
+
+    at: float
+    step: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Event:
+    """What all events have in common."""
+
+    begun: Instant
+    ended: Instant
+    client: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TopicCreated(Event):
+    """A topic was created."""
+
+    topic: str
+    type: str
+    queues: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GroupCreated(Event):
+    """A consumer group was created."""
+
+    group: str
+    ordered: bool
+    max_attempts: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Content:
+    """What a message consists of."""
+
+    id: str
+    topic: str
+    body: str
+    tag: str | None = None
+    keys: tuple[str, ...] = ()
+    properties: tuple[tuple[str, str], ...] = ()
+    message_group: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Outgoing:
+    """A message of a send."""
+
+    content: Content
+    type: str = "NORMAL"
+    deliver_at: float | None = None
+    is_legal: bool = True
+    """Whether the documents allow it, apart from its topic."""
+
+
+@dataclass(frozen=True, slots=True)
+class Receipt:
+    """One entry of the response to a send."""
+
+    code: str
+    offset: int = -1
+    transaction: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Send(Event):
+    """One send of one or more messages."""
+
+    messages: tuple[Outgoing, ...]
+    code: str
+    receipts: tuple[Receipt, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Delivered:
+    """One message of the response to a receive."""
+
+    content: Content
+    attempt: int
+    handle: str
+    queue: int
+    offset: int
+    at: Instant
+    """When it arrived."""
+    after: Instant
+    """The server sent it after this point: everything that had ended by then surely came first."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Receive(Event):
+    """One receive; `ended` is the end of its stream."""
+
+    group: str
+    topic: str
+    filter: str = "*"
+    batch: int = 32
+    invisible: float = 30.0
+    poll: float = 5.0
+    auto_renew: bool = False
+    code: str = OK
+    deliveries: tuple[Delivered, ...] = ()
+    is_cut: bool = False
+    """The stream broke, or the server was restarted: the response proves nothing about other messages."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ack(Event):
+    """One acknowledgement of one or more messages."""
+
+    group: str
+    topic: str
+    entries: tuple[tuple[str, str], ...]
+    """Message id and receipt handle."""
+    code: str
+    codes: tuple[str, ...] = ()
+    echoed: tuple[tuple[str, str], ...] | None = None
+    """Message ids and handles of the response."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Change(Event):
+    """One change of an invisible duration."""
+
+    group: str
+    topic: str
+    message: str
+    handle: str
+    seconds: float
+    suspend: bool = False
+    code: str
+    new_handle: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Forward(Event):
+    """A client moves a message to the dead letters."""
+
+    group: str
+    topic: str
+    message: str
+    handle: str
+    code: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EndTransaction(Event):
+    """A commit or a rollback."""
+
+    topic: str
+    message: str
+    transaction: str
+    commit: bool
+    code: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Recall(Event):
+    """A recall of a delayed message."""
+
+    topic: str
+    message: str
+    """The message whose handle was sent."""
+    code: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Reset(Event):
+    """An administrator moved a group to the beginning of a topic, or to its end."""
+
+    group: str
+    topic: str
+    to_end: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Restart(Event):
+    """The server was restarted gracefully."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Gone(Event):
+    """A client terminated, or crashed: it sends nothing from then on."""
+
+    crashed: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Lag(Event):
+    """An administrator's view of a group: messages not yet received, and messages in flight."""
+
+    group: str
+    topic: str
+    waiting: int
+    in_flight: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Drained(Event):
+    """A group polled a topic until nothing arrived, after every lease and delay had ended."""
+
+    group: str
+    topic: str
+
+
+Occurrence: TypeAlias = (
+    TopicCreated | GroupCreated | Send | Receive | Ack | Change | Forward | EndTransaction | Recall | Reset
+    | Restart | Gone | Lag | Drained
+)  # fmt: skip
+
+
+@dataclass(slots=True)
+class History:
+    """The events of one run, in any order."""
+
+    events: list[Occurrence] = field(default_factory=list)
+
+    def add(self, event: Occurrence) -> None:
+        """Append an event."""
+        self.events.append(event)
+
+
+@dataclass(frozen=True, slots=True)
+class Violation:
+    """A response that the model does not allow."""
+
+    rule: str
+    """Short name of the rule."""
+    text: str
+    """One sentence: what was wrong, and what is allowed."""
+    at: Instant
+    message: str = ""
+    """The message id, if it is about one."""

@@ -1,0 +1,89 @@
+"""Entry point: every response of a history that the documents do not allow.
+
+The events are read in the order of their steps: a call may take effect from its begin on, and surely has at its end.
+Clocks and concurrency are intervals: an objection means that no order of events inside of them is allowed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from functools import partial
+
+from aiorocketmq_conformance.model.absences import Absences
+from aiorocketmq_conformance.model.calls import (
+    Ack,
+    Change,
+    Drained,
+    EndTransaction,
+    Forward,
+    Gone,
+    GroupCreated,
+    Lag,
+    Occurrence,
+    Recall,
+    Receive,
+    Reset,
+    Restart,
+    Send,
+    TopicCreated,
+    Violation,
+)
+from aiorocketmq_conformance.model.deliveries import Deliveries
+from aiorocketmq_conformance.model.knowledge import Knowledge
+from aiorocketmq_conformance.model.lifecycle import Lifecycle
+from aiorocketmq_conformance.model.semantics import Semantics
+from aiorocketmq_conformance.model.sending import Sending
+from aiorocketmq_conformance.model.settling import Settling
+
+
+def judge(events: Iterable[Occurrence], semantics: Semantics) -> list[Violation]:
+    """Return the violations of a history, in the order in which they show."""
+    knowledge = Knowledge(semantics)
+    sending, settling, lifecycle = Sending(knowledge), Settling(knowledge), Lifecycle(knowledge)
+    deliveries, absences = Deliveries(knowledge), Absences(knowledge)
+    steps: list[tuple[int, int, Callable[[], None]]] = []
+
+    def plan(step: int, act: Callable[[], None]) -> None:
+        steps.append((step, len(steps), act))
+
+    for event in events:
+        begin, end = event.begun.step, event.ended.step
+        match event:
+            case TopicCreated() | GroupCreated():
+                plan(begin, partial(lifecycle.created, event))
+            case Send():
+                plan(begin, partial(sending.begin_send, event))
+                plan(end, partial(sending.end_send, event))
+            case EndTransaction():
+                plan(begin, partial(sending.begin_end, event))
+                plan(end, partial(sending.end_end, event))
+            case Recall():
+                plan(end, partial(sending.recalled, event))
+            case Receive():
+                plan(begin, partial(deliveries.begin_receive, event))
+                for place, one in enumerate(event.deliveries):
+                    plan(one.at.step, partial(deliveries.deliver, event, place))
+                plan(end, partial(deliveries.end_receive, event))
+                plan(end, partial(absences.end_receive, event))
+            case Ack():
+                plan(begin, partial(settling.begin_ack, event))
+                plan(end, partial(settling.end_ack, event))
+            case Change():
+                plan(begin, partial(settling.begin_change, event))
+                plan(end, partial(settling.end_change, event))
+            case Forward():
+                plan(begin, partial(settling.begin_forward, event))
+                plan(end, partial(settling.end_forward, event))
+            case Reset():
+                plan(begin, partial(lifecycle.reset, event))
+            case Restart():
+                plan(begin, partial(lifecycle.restarted, event))
+            case Gone():
+                plan(begin, partial(lifecycle.left, event))
+            case Lag():
+                plan(end, partial(absences.lag, event))
+            case Drained():
+                plan(end, partial(absences.drained, event))
+    for _, _, act in sorted(steps, key=lambda each: each[:2]):
+        act()
+    return knowledge.violations

@@ -1,0 +1,140 @@
+"""What all rules share: the state of a history so far, and the violations found in it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from aiorocketmq_conformance.model.calls import Instant, Violation
+from aiorocketmq_conformance.model.semantics import Semantics
+from aiorocketmq_conformance.model.state import (
+    DEAD_LETTERS,
+    FOREVER,
+    Copy,
+    Group,
+    Interval,
+    Lease,
+    Reading,
+    Sent,
+    Topic,
+    matches,
+)
+
+
+class Knowledge:
+    """The state of one history."""
+
+    def __init__(self, semantics: Semantics) -> None:
+        self.semantics = semantics
+        self.topics: dict[str, Topic] = {}
+        self.groups: dict[str, Group] = {}
+        self.messages: dict[str, Sent] = {}
+        self.copies: dict[tuple[str, str, str], Copy] = {}
+        """By group, topic and message id."""
+        self.readings: dict[tuple[str, str], Reading] = {}
+        """By group and topic."""
+        self.leases: dict[str, tuple[str, str, Copy, Lease]] = {}
+        """Group, topic, copy and lease of every handle."""
+        self.positions: dict[tuple[str, int, int], str] = {}
+        """Message ids by topic, queue and offset."""
+        self.restarted: Instant | None = None
+        """The last restart."""
+        self.violations: list[Violation] = []
+
+    def report(self, rule: str, text: str, at: Instant, message: str = "") -> None:
+        """Add a violation."""
+        self.violations.append(Violation(rule, text, at, message))
+
+    def copy(self, group: str, topic: str, message: Sent) -> Copy:
+        """Return the copy of a message for a group, a new one if there is none."""
+        return self.copies.setdefault((group, topic, message.id), Copy(message))
+
+    def group(self, name: str) -> Group:
+        """Return a group; servers create unknown ones with default settings."""
+        return self.groups.setdefault(name, Group(name, Instant(0.0, 0)))
+
+    def of_topic(self, topic: str) -> Iterator[Sent]:
+        """Yield the messages that were sent to a topic."""
+        return (each for each in self.messages.values() if each.outgoing.content.topic == topic)
+
+    def is_unclear(self, group: str, topic: str) -> bool:
+        """Return whether a poll whose client was gone may have taken messages of the group (E7)."""
+        reading = self.readings.get((group, topic))
+        return reading is not None and reading.was_cut and not self.semantics.checks_leases
+
+    def is_expected(self, group: str, topic: str, copy: Copy) -> bool:
+        """Return whether the group surely gets the message unless it is settled, as far as filters and start say."""
+        message, reading = copy.message, self.readings.get((group, topic))
+        if reading is None or copy.is_free or self.is_unclear(group, topic):
+            return False
+        if message.is_uncertain or not message.is_stored:
+            return False
+        if message.recalled is not None or message.visible is None or copy.passed is not None:
+            return False
+        created = self.group(group).created
+        starts = not self.semantics.starts_at_creation or reading.reads_whole
+        if not starts and created.step >= message.begun.step:
+            return False
+        return all(matches(each, message.outgoing.content.tag) for each in reading.filters)
+
+    def visible(self, message: Sent) -> Interval:
+        """Return when a message becomes visible for the first time; it never does if that is not certain."""
+        start = message.committed if message.is_half else message.begun
+        low = FOREVER if start is None else start.at
+        high = FOREVER if message.visible is None else message.visible.at
+        due = message.outgoing.deliver_at
+        if due is not None and due > message.begun.at:
+            low, high = max(low, due), max(high, due + self.semantics.delay_late)
+        return Interval(low, high)
+
+    def available(self, group: str, copy: Copy) -> Interval:
+        """Return when a copy that is not settled becomes visible for its next delivery."""
+        lease = copy.lease
+        if lease is None:
+            shown = self.visible(copy.message)
+            if copy.visible_again is not None:
+                return Interval(max(shown.low, copy.visible_again.at), max(shown.high, copy.visible_again.at))
+            return shown
+        if self.group(group).ordered:
+            window = self.semantics.ordered
+        else:
+            window = self.semantics.nack if lease.was_changed else self.semantics.revive
+        return lease.end.plus(window)
+
+    def is_exhausted(self, group: str, copy: Copy) -> bool:
+        """Return whether its last delivery was the last attempt."""
+        lease = copy.lease
+        if lease is None or group not in self.groups or lease.counts is False:
+            return False
+        if self.blurs_attempts(group):
+            return copy.times >= self.groups[group].max_attempts
+        return lease.delivery.attempt >= self.groups[group].max_attempts
+
+    def blurs_attempts(self, group: str) -> bool:
+        """Return whether all messages of a batch show the smallest attempt among them (R8.13)."""
+        return self.semantics.order_by_queue and self.group(group).ordered
+
+    def dead_letters(self, group: str, copy: Copy, at: float) -> tuple[int, int]:
+        """Return how many dead letters of a copy there may be at a time, at least and at most."""
+        topic = copy.message.outgoing.content.topic
+        if copy.is_free or copy.has_lost_count or copy.message.is_uncertain or self.is_unclear(group, topic):
+            return 0, 2
+        if self.blurs_attempts(group) and copy.lease is not None:
+            return 0, 2
+        if copy.is_forwarded:
+            return 1, 1
+        if copy.settled is None and self.is_exhausted(group, copy):
+            assert copy.lease is not None
+            surely = copy.lease.end.high + self.semantics.revive[1] < at and copy.lease.counts is True
+            if self.semantics.exhausted_end_polls:
+                # Given up by a receive that finds it, and does not skip it.
+                surely = surely and self.is_expected(group, copy.lease.receive.topic, copy)
+            maybe = copy.lease.end.low - self.semantics.early <= at or copy.settling
+            return int(surely and not copy.settling), int(bool(maybe))
+        return 0, int(bool(copy.settling))
+
+    def origin(self, topic: str, message: Sent) -> tuple[str, Copy] | None:
+        """Return group and copy of the original of a dead letter; None for other topics."""
+        if not topic.startswith(DEAD_LETTERS):
+            return None
+        group = topic.removeprefix(DEAD_LETTERS)
+        return group, self.copy(group, message.outgoing.content.topic, message)

@@ -1,0 +1,69 @@
+"""Topics, groups and clients: what their changes do to leases and to what a group gets."""
+
+from __future__ import annotations
+
+from aiorocketmq_conformance.model.calls import Gone, GroupCreated, Reset, Restart, TopicCreated
+from aiorocketmq_conformance.model.knowledge import Knowledge
+from aiorocketmq_conformance.model.state import Group, Interval, Reading, Topic
+
+TERMINATION_HOLD = 2.0
+"""Renewed leases of a client that left last this much longer (R7.9: one second, and a scan)."""
+
+
+class Lifecycle:
+    """Changes that are no calls of producers or consumers."""
+
+    def __init__(self, knowledge: Knowledge) -> None:
+        self._knowledge = knowledge
+
+    def created(self, event: TopicCreated | GroupCreated) -> None:
+        """Take note of a topic or a group."""
+        if isinstance(event, TopicCreated):
+            self._knowledge.topics[event.topic] = Topic(event.topic, event.type, event.queues)
+        else:
+            group = Group(event.group, event.begun, event.ordered, event.max_attempts)
+            self._knowledge.groups[event.group] = group
+
+    def left(self, event: Gone) -> None:
+        """End the renewal of a client's leases."""
+        semantics = self._knowledge.semantics
+        longest = semantics.expiry if event.crashed else 0.0
+        for _, _, _, lease in self._knowledge.leases.values():
+            if lease.is_renewed and lease.receive.client == event.client:
+                lease.is_renewed = False
+                lease.end = Interval(event.begun.at, event.ended.at + longest + TERMINATION_HOLD)
+
+    def restarted(self, event: Restart) -> None:
+        """End all renewals: a proxy that restarts forgets them (R12.7)."""
+        self._knowledge.restarted = event.ended
+        for _, _, _, lease in self._knowledge.leases.values():
+            if lease.is_renewed:
+                lease.is_renewed = False
+                age = event.ended.at - lease.delivery.after.at
+                rest = self._knowledge.semantics.rest_of_renewed(age)
+                lease.end = Interval(event.begun.at, event.ended.at + rest + TERMINATION_HOLD)
+
+    def reset(self, event: Reset) -> None:
+        """Begin again for a group, or pass over what was stored before."""
+        knowledge = self._knowledge
+        reading = knowledge.readings.setdefault((event.group, event.topic), Reading())
+        reading.was_reset = True
+        reading.reads_whole = reading.reads_whole or not event.to_end
+        for message in list(knowledge.of_topic(event.topic)):
+            copy = knowledge.copy(event.group, event.topic, message)
+            before = message.visible is not None and message.visible.step < event.begun.step
+            is_stored = before and knowledge.visible(message).high <= event.begun.at
+            copy.has_lost_count = copy.has_lost_count or copy.lease is not None
+            if copy.lease is not None:
+                copy.lease.is_dropped = True
+            if not knowledge.semantics.checks_leases:
+                # Leases survive a reset there (R10.6): what is in flight is redelivered in addition.
+                copy.is_free = copy.is_free or copy.lease is not None or reading.was_cut
+            if event.to_end:
+                if copy.lease is not None or not is_stored:
+                    copy.is_free = copy.is_free or not is_stored or not knowledge.semantics.checks_leases
+                copy.passed = event.ended if is_stored else None
+            else:
+                copy.lease, copy.settled, copy.passed, copy.is_forwarded = None, None, None, False
+                copy.settling.clear()
+                copy.visible_again = event.ended if is_stored else None

@@ -1,0 +1,105 @@
+"""Sends, transactions and recalls: which may be accepted, and what they store."""
+
+from __future__ import annotations
+
+from aiorocketmq_conformance.model.calls import OK, UNKNOWN, EndTransaction, Outgoing, Recall, Send
+from aiorocketmq_conformance.model.knowledge import Knowledge
+from aiorocketmq_conformance.model.state import Sent
+
+SERVER_FAULTS = frozenset({UNKNOWN, "INTERNAL_SERVER_ERROR", "INTERNAL_ERROR", "HA_NOT_AVAILABLE"})
+"""Codes that leave open whether a call took effect."""
+
+
+class Sending:
+    """Producers' calls."""
+
+    def __init__(self, knowledge: Knowledge) -> None:
+        self._knowledge = knowledge
+
+    def begin_send(self, send: Send) -> None:
+        """Take note of messages that may be delivered from now on."""
+        for place, outgoing in enumerate(send.messages):
+            self._knowledge.messages[outgoing.content.id] = Sent(outgoing, send.begun, place=place)
+
+    def end_send(self, send: Send) -> None:
+        """Judge the response to a send."""
+        knowledge = self._knowledge
+        legal = [self._is_legal(outgoing) for outgoing in send.messages]
+        sent = [knowledge.messages[outgoing.content.id] for outgoing in send.messages]
+        if send.code == OK and not all(legal):
+            wrong = sent[legal.index(False)]
+            knowledge.report("send", "an illegal message was accepted", send.ended, wrong.id)
+        if send.code not in {OK, *SERVER_FAULTS} and all(legal):
+            knowledge.report("send", f"legal messages were answered with {send.code}", send.ended, sent[0].id)
+        for message in sent:
+            message.ended = send.ended
+            message.is_stored = send.code == OK
+            message.is_refused = send.code not in {OK, UNKNOWN} and (
+                send.code not in SERVER_FAULTS or not all(legal)
+            )
+            message.is_uncertain = not (message.is_stored or message.is_refused)
+            message.visible = send.ended if send.code == OK and not message.is_half else None
+        if send.code == OK and len(send.receipts) == len(sent):
+            for message, receipt in zip(sent, send.receipts, strict=True):
+                if receipt.code != OK:
+                    text = f"an entry of an accepted send has the code {receipt.code}"
+                    knowledge.report("send", text, send.ended, message.id)
+                plain = message.outgoing.deliver_at is None and not message.is_half
+                message.offset = receipt.offset if plain else -1
+                if message.is_half and not receipt.transaction:
+                    knowledge.report(
+                        "transaction", "the receipt has no transaction id", send.ended, message.id
+                    )
+
+    def _is_legal(self, outgoing: Outgoing) -> bool:
+        topic = self._knowledge.topics.get(outgoing.content.topic)
+        return outgoing.is_legal and topic is not None and topic.type == outgoing.type
+
+    def begin_end(self, end: EndTransaction) -> None:
+        """Let a half message be delivered from the begin of its commit on."""
+        message = self._knowledge.messages[end.message]
+        if end.commit and end.code in {OK, *SERVER_FAULTS} and message.committed is None:
+            if not message.is_rolled_back:
+                message.committed = end.begun
+            message.is_uncertain = message.is_uncertain or end.code != OK
+
+    def end_end(self, end: EndTransaction) -> None:
+        """Judge the response to the end of a transaction."""
+        message = self._knowledge.messages[end.message]
+        is_decided = message.visible is not None or message.is_rolled_back
+        if end.code in SERVER_FAULTS:
+            message.is_uncertain = message.is_uncertain or not is_decided
+        elif is_decided:
+            if end.code == OK and self._knowledge.semantics.checks_leases:
+                text = "a second decision was accepted"
+                self._knowledge.report("transaction", text, end.ended, message.id)
+        elif end.code != OK:
+            # A proxy remembers transactions for a while only, and not over a restart.
+            restarted = self._knowledge.restarted
+            remembered = message.ended.at + self._knowledge.semantics.transaction_memory
+            if end.ended.at > remembered or (restarted is not None and restarted.step > message.ended.step):
+                return
+            text = f"the first decision was answered with {end.code}"
+            self._knowledge.report("transaction", text, end.ended, message.id)
+        elif end.commit:
+            message.visible = end.ended
+        else:
+            message.is_rolled_back = True
+
+    def recalled(self, recall: Recall) -> None:
+        """Judge the response to a recall."""
+        message = self._knowledge.messages[recall.message]
+        due = message.outgoing.deliver_at
+        near = self._knowledge.semantics.recall_margin + self._knowledge.semantics.early
+        late = due is not None and recall.begun.at > due
+        soon = due is not None and recall.ended.at > due - near
+        if recall.code == OK:
+            if late:
+                text = "a recall was accepted after the delivery time"
+                self._knowledge.report("recall", text, recall.ended, message.id)
+            message.recalled = recall.ended
+        elif recall.code in SERVER_FAULTS:
+            message.is_uncertain = message.is_uncertain or not late
+        elif not soon and message.recalled is None:
+            text = f"a recall in time was answered with {recall.code}"
+            self._knowledge.report("recall", text, recall.ended, message.id)

@@ -1,0 +1,152 @@
+"""What the model knows of messages, of their leases and of groups."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from aiorocketmq_conformance.model.calls import Delivered, Instant, Outgoing, Receive
+
+FOREVER = float("inf")
+NEVER = Instant(FOREVER, 1 << 60)
+DEAD_LETTERS = "%DLQ%"
+
+
+@dataclass(frozen=True, slots=True)
+class Interval:
+    """The earliest and the latest moment of something that happened once."""
+
+    low: float
+    high: float
+
+    def plus(self, window: tuple[float, float]) -> Interval:
+        """Return the interval of what follows within a window."""
+        return Interval(self.low + window[0], self.high + window[1])
+
+
+@dataclass(slots=True)
+class Sent:
+    """A message that a client sent."""
+
+    outgoing: Outgoing
+    begun: Instant
+    ended: Instant = NEVER
+    place: int = 0
+    """Its index in the batch."""
+    is_refused: bool = False
+    is_stored: bool = False
+    """The server acknowledged it."""
+    offset: int = -1
+    committed: Instant | None = None
+    """Begin of the first commit that was not refused."""
+    visible: Instant | None = None
+    """Since when it surely is visible, apart from a delivery time."""
+    is_rolled_back: bool = False
+    recalled: Instant | None = None
+    is_uncertain: bool = False
+    """A send, commit or recall has an unknown outcome."""
+    positions: set[tuple[int, int]] = field(default_factory=set)
+    """Queues and offsets of first deliveries."""
+
+    @property
+    def id(self) -> str:
+        """The message id."""
+        return self.outgoing.content.id
+
+    @property
+    def is_half(self) -> bool:
+        """Whether it needs a commit."""
+        return self.outgoing.type == "TRANSACTION"
+
+    def is_before(self, other: Sent) -> bool:
+        """Return whether it was surely stored before another one: an earlier send, or place of the same batch."""
+        if self.begun == other.begun:
+            return self.place < other.place
+        return self.ended.step < other.begun.step
+
+
+@dataclass(slots=True)
+class Lease:
+    """One delivery of a message to a group."""
+
+    delivery: Delivered
+    receive: Receive
+    end: Interval
+    handles: dict[str, bool]
+    """Handles of this lease, and whether each is good while it lives: a change replaces all of them."""
+    is_renewed: bool
+    was_changed: bool = False
+    counts: bool | None = True
+    """Whether the next delivery has a higher attempt; None if unknown."""
+    settled: Instant | None = None
+    """Begin of the acknowledgement or forward that was answered with OK."""
+    is_dropped: bool = False
+    """A reset ended it."""
+
+
+@dataclass(slots=True)
+class Copy:
+    """A message as one group consumes it from one topic."""
+
+    message: Sent
+    lease: Lease | None = None
+    """The last one."""
+    visible_again: Instant | None = None
+    """A reset to the beginning."""
+    times: int = 0
+    """Deliveries."""
+    settling: list[Instant] = field(default_factory=list)
+    """Begins of acknowledgements and forwards without a response so far."""
+    settled: Instant | None = None
+    """Begin of the first one answered with OK."""
+    settled_by: Instant = NEVER
+    """Its end."""
+    is_forwarded: bool = False
+    passed: Instant | None = None
+    """A reset to the end."""
+    is_free: bool = False
+    """Its state is unknown: any delivery is allowed."""
+    has_lost_count: bool = False
+    """The number of its dead letters is unknown."""
+
+    def is_settled_at(self, step: int) -> bool:
+        """Return whether it may be settled at a step."""
+        started = [self.settled, *self.settling]
+        return any(each is not None and each.step < step for each in started)
+
+
+@dataclass(slots=True)
+class Group:
+    """A consumer group."""
+
+    name: str
+    created: Instant
+    ordered: bool = False
+    max_attempts: int = 17
+
+
+@dataclass(slots=True)
+class Reading:
+    """A group that consumes a topic."""
+
+    filters: set[str] = field(default_factory=set)
+    """All filters of its receives: each receive skips for good what its filter rejects."""
+    reads_whole: bool = False
+    """It was reset to the beginning."""
+    was_reset: bool = False
+    was_cut: bool = False
+    """A receive ended without a response, and may have taken messages."""
+
+
+@dataclass(slots=True)
+class Topic:
+    """A topic."""
+
+    name: str
+    type: str = "NORMAL"
+    queues: int = 0
+
+
+def matches(filter_: str, tag: str | None) -> bool:
+    """Return whether a TAG expression matches a tag."""
+    terms = [term.strip() for term in filter_.split("||")]
+    return "*" in terms or (tag or "") in terms

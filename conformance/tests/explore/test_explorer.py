@@ -1,0 +1,118 @@
+"""The explorer: histories are functions of their seeds, correct fakes stay clean, broken ones are found and shrunk."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import shlex
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+from aiorocketmq.cli.program import run as run_program
+from aiorocketmq_conformance.explore.command import ExploreOptions, command_of
+from aiorocketmq_conformance.explore.exploration import Explorer
+from aiorocketmq_conformance.explore.generation import Abilities, generate
+from aiorocketmq_conformance.explore.shrinking import shrink
+from aiorocketmq_conformance.targets.choice import choose
+
+from conformance.tests.mutants.catalogue import MUTANTS
+from conformance.tests.mutants.exploring import explored
+from conformance.tests.mutants.proof import BrokenFake
+
+FOUND = {
+    "MU01": "dead letter",
+    "MU03": "ack",
+    "MU12": "dead letter",
+    "MU16": "change",
+    "MU21": "dead letter",
+    "MU43": "delay",
+    "MU53": "transaction",
+    "mu-filters-ignored": "filter",
+}
+"""Mutants, each with a rule that a history of few violates."""
+
+
+def mutant(name: str) -> BrokenFake:
+    return BrokenFake(next(one for one in MUTANTS if one.name == name), driven=True)
+
+
+@pytest.mark.parametrize("profile", ["documented", "apache-5.5"])
+async def test_a_correct_fake_stays_clean(profile: str) -> None:
+    async with choose(f"fake:{profile}", driven=True) as broker:
+        result = await Explorer(broker, 11).explore(seconds=60, histories=12)
+    assert result.failure is None, "\n".join(result.failure.lines)
+    assert result.histories == 12
+
+
+@pytest.mark.parametrize("name", FOUND)
+async def test_a_broken_fake_is_found(name: str) -> None:
+    trial = await explored(next(one for one in MUTANTS if one.name == name), 1, seconds=60, histories=40)
+    assert FOUND[name] in trial.rules
+
+
+def test_a_plan_is_a_function_of_seed_and_number() -> None:
+    assert generate(3, 5, Abilities()) == generate(3, 5, Abilities())
+    assert generate(3, 5, Abilities()) != generate(3, 6, Abilities())
+    assert generate(3, 5, Abilities()) != generate(4, 5, Abilities())
+
+
+async def test_a_failure_is_shrunk_and_replays_as_printed() -> None:
+    async with mutant("MU16") as broker:
+        explorer = Explorer(broker, 1)
+        result = await explorer.explore(seconds=60, histories=40)
+        assert result.failure is not None
+        before = len(result.failure.plan.steps)
+        await explorer.shrink()
+        shrunk = result.failure
+        assert len(shrunk.plan.steps) < before
+        assert len(shrunk.plan.steps) <= 4, "a send, a receive and a change are nearly all that it takes"
+        steps = [step.number for step in shrunk.plan.steps]
+        again = await Explorer(broker, 1).replay(shrunk.plan.number, steps)
+    assert again.failure is not None
+    assert again.failure.lines == shrunk.lines
+
+
+async def test_a_failure_is_shown_where_it_happens() -> None:
+    async with mutant("MU16") as broker:
+        result = await Explorer(broker, 1).explore(seconds=60, histories=40)
+    assert result.failure is not None
+    lines = result.failure.lines
+    shown = next(place for place, line in enumerate(lines) if "^^ change" in line)
+    assert "changes" in lines[shown - 1]
+
+
+async def test_shrinking_leaves_what_the_failure_needs() -> None:
+    async def fails(items: Sequence[int]) -> bool:
+        return {3, 7} <= set(items)
+
+    assert await shrink(list(range(20)), fails) == [3, 7]
+
+
+def test_the_command_prints_progress_and_result(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    words = "conformance explore --target fake --seed 11 --histories 2 --json --report"
+    assert run_program([*words.split(), str(tmp_path)]) == 0
+    out, err = capsys.readouterr()
+    assert json.loads(out)["histories"] == 2
+    assert json.loads(out)["failure"] is None
+    assert "seed 11" in err
+    assert "2 histories" in (tmp_path / "exploration.txt").read_text(encoding="utf-8")
+
+
+def test_the_command_of_a_failure_replays_it() -> None:
+    async def failure() -> str:
+        async with mutant("MU16") as broker:
+            result = await Explorer(broker, 1).explore(seconds=60, histories=40)
+        return command_of(result, ExploreOptions("fake", 1, 1.0))
+
+    words = shlex.split(asyncio.run(failure()))[1:]
+    # The fake of the command has no defect: the same steps are allowed there.
+    assert run_program(words) == 0
+
+
+@pytest.mark.parametrize(
+    "words", ["--history 3", "--seed 1 --steps 2", "--seed 1 --history 2 --steps a", "--target nowhere"]
+)
+def test_wrong_options_are_usage_errors(words: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run_program(["conformance", "explore", *words.split()]) == 2
+    assert " --" in capsys.readouterr().err

@@ -1,0 +1,213 @@
+"""Writes small histories: one call after the other, each taking no time unless a test says so."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from aiorocketmq_conformance.model.calls import (
+    Ack,
+    Change,
+    Content,
+    Delivered,
+    Drained,
+    EndTransaction,
+    Forward,
+    Gone,
+    GroupCreated,
+    Instant,
+    Lag,
+    Occurrence,
+    Outgoing,
+    Recall,
+    Receipt,
+    Receive,
+    Reset,
+    Restart,
+    Send,
+    TopicCreated,
+)
+from aiorocketmq_conformance.model.judgement import judge
+from aiorocketmq_conformance.model.semantics import Semantics, semantics_of
+from aiorocketmq_conformance.targets.declarations import APACHE_NUMBERS, DOCUMENTED_NUMBERS
+
+DOCUMENTED = semantics_of(DOCUMENTED_NUMBERS)
+APACHE = semantics_of(APACHE_NUMBERS)
+TOPIC, GROUP, CLIENT = "topic", "group", "consumer"
+
+
+class Story:
+    """A history with one topic and one group."""
+
+    def __init__(
+        self, *, type_: str = "NORMAL", ordered: bool = False, limit: int = 3, queues: int = 1
+    ) -> None:
+        self.events: list[Occurrence] = []
+        self.now = 0.0
+        self._step = 0
+        self._type = type_
+        self.handles: dict[str, str] = {}
+        self.events.append(TopicCreated(**self.span(), topic=TOPIC, type=type_, queues=queues))
+        self.events.append(GroupCreated(**self.span(), group=GROUP, ordered=ordered, max_attempts=limit))
+
+    def instant(self) -> Instant:
+        self._step += 1
+        return Instant(self.now, self._step)
+
+    def span(self) -> dict[str, Any]:
+        return {"begun": self.instant(), "ended": self.instant()}
+
+    def at(self, seconds: float) -> Story:
+        self.now = seconds
+        return self
+
+    def content(self, name: str, **changes: Any) -> Content:
+        return Content(
+            **{"id": name, "topic": TOPIC, "body": f"body of {name}", "message_group": "", **changes}
+        )
+
+    def send(self, *names: str, code: str = "OK", due: float | None = None, **changes: Any) -> Story:
+        legal = changes.pop("is_legal", True)
+        messages = tuple(
+            Outgoing(content=self.content(name, **changes), type=self._type, deliver_at=due, is_legal=legal)
+            for name in names
+        )
+        receipts = tuple(Receipt("OK", -1, f"tx of {name}") for name in names) if code == "OK" else ()
+        self.events.append(Send(**self.span(), messages=messages, code=code, receipts=receipts))
+        return self
+
+    def receive(
+        self,
+        *names: str,
+        attempt: int = 1,
+        begun: float | None = None,
+        invisible: float = 10.0,
+        code: str = "OK",
+        handle: str | None = None,
+        group: str = GROUP,
+        topic: str = TOPIC,
+        place: tuple[int, int] | None = None,
+        poll: float = 5.0,
+        changes: dict[str, Any] | None = None,
+        **fields: Any,
+    ) -> Story:
+        """Receive messages now by a poll that has waited since `begun`."""
+        now, self.now = self.now, self.now if begun is None else begun
+        start, self.now = self.instant(), now
+        deliveries = []
+        for name in names:
+            self.handles[name] = handle or f"{name}@{self._step}"
+            queue, offset = place or (0, hash(name) % 1_000_000)
+            deliveries.append(
+                Delivered(
+                    content=self.content(name, **{"topic": topic, **(changes or {})}),
+                    attempt=attempt,
+                    handle=self.handles[name],
+                    queue=queue,
+                    offset=offset,
+                    after=Instant(now, self._step if begun is None else start.step),
+                    at=self.instant(),
+                )
+            )
+        self.events.append(
+            Receive(
+                begun=start,
+                ended=self.instant(),
+                client=CLIENT,
+                group=group,
+                topic=topic,
+                invisible=invisible,
+                poll=poll,
+                code=code,
+                deliveries=tuple(deliveries),
+                **{"batch": 32, **fields},
+            )
+        )
+        return self
+
+    def ack(self, *names: str, codes: tuple[str, ...] = (), code: str = "", **fields: Any) -> Story:
+        entries = tuple((name, self.handles.get(name, name)) for name in names)
+        codes = codes or ("OK",) * len(names)
+        whole = code or (codes[0] if len(set(codes)) == 1 else "MULTIPLE_RESULTS")
+        values = {"group": GROUP, "topic": TOPIC, "entries": entries, **fields}
+        self.events.append(Ack(**self.span(), client=CLIENT, code=whole, codes=codes, **values))
+        return self
+
+    def change(
+        self, name: str, seconds: float, *, code: str = "OK", new: str = "new", **fields: Any
+    ) -> Story:
+        self.events.append(
+            Change(
+                **self.span(),
+                client=CLIENT,
+                group=GROUP,
+                topic=TOPIC,
+                message=name,
+                handle=self.handles[name],
+                seconds=seconds,
+                code=code,
+                new_handle=new if code == "OK" else "",
+                **fields,
+            )
+        )
+        if code == "OK":
+            self.handles[name] = new
+        return self
+
+    def forward(self, name: str, *, code: str = "OK") -> Story:
+        self.events.append(
+            Forward(
+                **self.span(),
+                client=CLIENT,
+                group=GROUP,
+                topic=TOPIC,
+                message=name,
+                handle=self.handles[name],
+                code=code,
+            )
+        )
+        return self
+
+    def end(self, name: str, *, commit: bool = True, code: str = "OK") -> Story:
+        self.events.append(
+            EndTransaction(
+                **self.span(),
+                topic=TOPIC,
+                message=name,
+                transaction=f"tx of {name}",
+                commit=commit,
+                code=code,
+            )
+        )
+        return self
+
+    def recall(self, name: str, *, code: str = "OK") -> Story:
+        self.events.append(Recall(**self.span(), topic=TOPIC, message=name, code=code))
+        return self
+
+    def reset(self, *, to_end: bool) -> Story:
+        self.events.append(Reset(**self.span(), group=GROUP, topic=TOPIC, to_end=to_end))
+        return self
+
+    def restart(self) -> Story:
+        self.events.append(Restart(**self.span()))
+        return self
+
+    def gone(self, *, crashed: bool = False) -> Story:
+        self.events.append(Gone(**self.span(), client=CLIENT, crashed=crashed))
+        return self
+
+    def lag(self, waiting: int, in_flight: int) -> Story:
+        self.events.append(Lag(**self.span(), group=GROUP, topic=TOPIC, waiting=waiting, in_flight=in_flight))
+        return self
+
+    def drained(self, topic: str = TOPIC, group: str = GROUP) -> Story:
+        self.events.append(Drained(**self.span(), group=group, topic=topic))
+        return self
+
+    def group(self, name: str) -> Story:
+        self.events.append(GroupCreated(**self.span(), group=name, ordered=False, max_attempts=17))
+        return self
+
+    def rules(self, semantics: Semantics = DOCUMENTED) -> list[str]:
+        """Return the rules that the model reports."""
+        return [violation.rule for violation in judge(self.events, semantics)]

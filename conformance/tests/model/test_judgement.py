@@ -1,0 +1,320 @@
+"""Small histories: each with one response that the documents forbid, and its neighbour that they allow."""
+
+from __future__ import annotations
+
+import pytest
+
+from conformance.tests.model.story import APACHE, DOCUMENTED, Story
+
+INVALID = "INVALID_RECEIPT_HANDLE"
+
+
+def sent(*names: str, **story: object) -> Story:
+    return Story(**story).send(*(names or ("m",)))  # type: ignore[arg-type]  # keywords of Story
+
+
+def leased(**story: object) -> Story:
+    return sent(**story).receive("m")
+
+
+PAIRS: dict[str, tuple[str, Story, Story]] = {
+    # Sends
+    "illegal message accepted": (
+        "send",
+        Story().send("m", is_legal=False).receive("m"),
+        Story().send("m", is_legal=False, code="ILLEGAL_MESSAGE_TAG"),
+    ),
+    "legal message refused": ("send", Story().send("m", code="BAD_REQUEST"), Story().send("m").receive("m")),
+    "refused message delivered": (
+        "refused",
+        Story().send("m", is_legal=False, code="ILLEGAL_MESSAGE_TAG").receive("m"),
+        Story().send("m", is_legal=False, code="ILLEGAL_MESSAGE_TAG").at(5).receive(begun=0),
+    ),
+    # Content and filters
+    "message from nowhere": ("origin", Story().receive("m"), leased()),
+    "body changed": ("content", sent().receive("m", changes={"body": "other"}), leased()),
+    "filter ignored": (
+        "filter",
+        Story().send("m", tag="a").receive("m", changes={"tag": "a"}, filter="b||c"),
+        Story().send("m", tag="a").receive("m", changes={"tag": "a"}, filter="b||a"),
+    ),
+    "more than the batch": (
+        "receive",
+        sent("m", "n").receive("m", "n", batch=1),
+        sent("m", "n").receive("m", "n", batch=2),
+    ),
+    # Leases
+    "delivered while leased": (
+        "lease",
+        leased().at(9.9).receive("m", attempt=2),
+        leased().at(10.0).receive("m", attempt=2),
+    ),
+    "delivered while the longer lease lives": (
+        "lease",
+        leased().at(5).change("m", 20).at(24.9).receive("m", attempt=2),
+        leased().at(5).change("m", 20).at(25.0).receive("m", attempt=2),
+    ),
+    "delivered before the end of a shortened lease": (
+        "lease",
+        leased().at(1).change("m", 5).at(5.9).receive("m", attempt=2),
+        leased().at(1).change("m", 5).at(6.0).receive("m", attempt=2),
+    ),
+    "parked poll answered too late after a lease": (
+        "wake",
+        leased().at(13.1).receive("m", attempt=2, begun=9.0),
+        leased().at(12.9).receive("m", attempt=2, begun=9.0),
+    ),
+    "acknowledged and delivered again": (
+        "settled",
+        leased().ack("m").at(10).receive("m", attempt=2),
+        leased().at(10).receive("m", attempt=2).ack("m"),
+    ),
+    "renewed lease ends while its client lives": (
+        "lease",
+        sent().receive("m", auto_renew=True).at(100).receive("m", attempt=2),
+        sent().receive("m", auto_renew=True).at(90).gone().at(100).receive("m", attempt=2),
+    ),
+    # Handles
+    "ack of a good handle refused": (
+        "ack",
+        leased().at(9.9).ack("m", codes=(INVALID,)),
+        leased().at(9.9).ack("m"),
+    ),
+    "ack of an expired handle accepted": (
+        "ack",
+        leased().at(10.1).ack("m"),
+        leased().at(10.1).ack("m", codes=(INVALID,)),
+    ),
+    "ack of an unknown handle accepted": (
+        "ack",
+        leased().ack("n"),
+        leased().ack("n", codes=(INVALID,)),
+    ),
+    "third entry of an ack": (
+        "ack",
+        sent("m", "n").receive("m", "n").ack("m", "n", "x", codes=("OK", "OK", "OK")),
+        sent("m", "n").receive("m", "n").ack("m", "n", "x", codes=("OK", "OK", INVALID)),
+    ),
+    "whole code of a mixed ack": (
+        "ack",
+        leased().ack("m", "x", codes=("OK", INVALID), code="OK"),
+        leased().ack("m", "x", codes=("OK", INVALID), code="MULTIPLE_RESULTS"),
+    ),
+    "old handle acks after a change": (
+        "ack",
+        sent().receive("m", handle="first").change("m", 20).ack("m", entries=(("m", "first"),)),
+        sent()
+        .receive("m", handle="first")
+        .change("m", 20)
+        .ack("m", entries=(("m", "first"),), codes=(INVALID,)),
+    ),
+    "change of an expired lease": (
+        "change",
+        leased().at(10.1).change("m", 20),
+        leased().at(10.1).change("m", 20, code=INVALID),
+    ),
+    "change beyond the longest lease": (
+        "change",
+        leased().change("m", 43_200.5),
+        leased().change("m", 43_200.5, code="ILLEGAL_INVISIBLE_TIME"),
+    ),
+    "change without a new handle": ("change", leased().change("m", 20, new=""), leased().change("m", 20)),
+    "handle used twice": (
+        "handle",
+        sent().receive("m", handle="first").at(10).receive("m", attempt=2, handle="first"),
+        leased().at(10).receive("m", attempt=2),
+    ),
+    "forward of an expired lease": (
+        "forward",
+        leased().at(10.1).forward("m"),
+        leased().at(10.1).forward("m", code=INVALID),
+    ),
+    # Attempts and dead letters
+    "attempt stays": (
+        "attempt",
+        leased().at(10).receive("m", attempt=1),
+        leased().at(10).receive("m", attempt=2),
+    ),
+    "suspended delivery is counted": (
+        "attempt",
+        leased().change("m", 0, suspend=True).receive("m", attempt=2),
+        leased().change("m", 0, suspend=True).receive("m", attempt=1),
+    ),
+    "more attempts than the group has": (
+        "attempts",
+        leased(limit=1).at(10).receive("m", attempt=2),
+        leased(limit=2).at(10).receive("m", attempt=2),
+    ),
+    "dead letter too early": (
+        "dead letter",
+        leased(limit=2).at(10).group("readers").receive("m", topic="%DLQ%group", group="readers"),
+        leased(limit=1).at(10).group("readers").receive("m", topic="%DLQ%group", group="readers"),
+    ),
+    "dead letter missing": (
+        "dead letter",
+        leased(limit=1).at(20).drained("%DLQ%group", "readers"),
+        leased(limit=2).at(20).drained("%DLQ%group", "readers"),
+    ),
+    "forwarded and delivered again": (
+        "settled",
+        leased().forward("m").at(10).receive("m", attempt=2),
+        leased().forward("m").at(15).receive(begun=10),
+    ),
+    # Presence
+    "empty poll beside a visible message": (
+        "empty",
+        sent().at(5).receive(begun=0),
+        Story().at(4.5).send("m").at(5).receive(begun=0),
+    ),
+    "poll ends too early": ("poll", Story().at(4).receive(begun=0), Story().at(5).receive(begun=0)),
+    "poll ends too late": ("poll", Story().at(8).receive(begun=0), Story().at(7).receive(begun=0)),
+    "lost": ("lost", leased().at(20).drained(), leased().ack("m").at(20).drained()),
+    "skipped for good by a filter": (
+        "lost",
+        Story().send("m", tag="a").receive("m", changes={"tag": "a"}, filter="a").at(20).drained(),
+        Story()
+        .send("m", tag="a")
+        .at(5)
+        .receive(begun=0, filter="b")
+        .receive("m", changes={"tag": "a"})
+        .at(20)
+        .drained(),
+    ),
+    "lag too low": ("lag", sent("m", "n").receive("m").lag(0, 1), sent("m", "n").receive("m").lag(1, 1)),
+    "in flight too high": ("lag", leased().ack("m").lag(0, 1), leased().ack("m").lag(0, 0)),
+    # Delays, recalls, transactions
+    "before its delivery time": (
+        "delay",
+        Story(type_="DELAY").send("m", due=5).at(4.9).receive("m"),
+        Story(type_="DELAY").send("m", due=5).at(5).receive("m"),
+    ),
+    "recalled and delivered": (
+        "recall",
+        Story(type_="DELAY").send("m", due=5).recall("m").at(5).receive("m"),
+        Story(type_="DELAY").send("m", due=5).recall("m").at(9).receive(begun=4),
+    ),
+    "recall in time refused": (
+        "recall",
+        Story(type_="DELAY").send("m", due=5).recall("m", code="MESSAGE_NOT_FOUND"),
+        Story(type_="DELAY").send("m", due=5).at(6).recall("m", code="MESSAGE_NOT_FOUND"),
+    ),
+    "half message delivered": (
+        "transaction",
+        Story(type_="TRANSACTION").send("m").receive("m"),
+        Story(type_="TRANSACTION").send("m").end("m").receive("m"),
+    ),
+    "rolled back and delivered": (
+        "transaction",
+        Story(type_="TRANSACTION").send("m").end("m", commit=False).receive("m"),
+        Story(type_="TRANSACTION").send("m").end("m", commit=False).at(9).receive(begun=4),
+    ),
+    "second decision accepted": (
+        "transaction",
+        Story(type_="TRANSACTION").send("m").end("m").end("m"),
+        Story(type_="TRANSACTION").send("m").end("m").end("m", code="INVALID_TRANSACTION_ID"),
+    ),
+    # Order
+    "message group overtaken": (
+        "order",
+        Story(type_="FIFO", ordered=True)
+        .send("m", message_group="x")
+        .send("n", message_group="x")
+        .receive("n", changes={"message_group": "x"}),
+        Story(type_="FIFO", ordered=True)
+        .send("m", message_group="x")
+        .send("n", message_group="x")
+        .receive("m", changes={"message_group": "x"})
+        .ack("m")
+        .receive("n", changes={"message_group": "x"}),
+    ),
+    "batch in the wrong order": (
+        "order",
+        Story(type_="FIFO", ordered=True)
+        .send("m", "n", message_group="x")
+        .receive("n", "m", changes={"message_group": "x"}),
+        Story(type_="FIFO", ordered=True)
+        .send("m", "n", message_group="x")
+        .receive("m", "n", changes={"message_group": "x"}),
+    ),
+    "message group in two queues": (
+        "order",
+        Story(type_="FIFO", queues=2)
+        .send("m", "n", message_group="x")
+        .receive("m", changes={"message_group": "x"}, place=(0, 0))
+        .receive("n", changes={"message_group": "x"}, place=(1, 0)),
+        Story(type_="FIFO", queues=2)
+        .send("m", "n", message_group="x")
+        .receive("m", changes={"message_group": "x"}, place=(0, 0))
+        .receive("n", changes={"message_group": "x"}, place=(0, 1)),
+    ),
+    # Offsets, resets, groups
+    "one offset for two messages": (
+        "offset",
+        sent("m", "n").receive("m", place=(0, 0)).receive("n", place=(0, 0)),
+        sent("m", "n").receive("m", place=(0, 0)).receive("n", place=(0, 1)),
+    ),
+    "redelivery from another offset": (
+        "offset",
+        sent().receive("m", place=(0, 0)).at(10).receive("m", attempt=2, place=(0, 1)),
+        sent().receive("m", place=(0, 0)).at(10).receive("m", attempt=2, place=(0, 0)),
+    ),
+    "queue that the topic does not have": (
+        "queue",
+        sent(queues=3).receive("m", place=(3, 0)),
+        sent(queues=3).receive("m", place=(2, 0)),
+    ),
+    "delivered after a reset to the end": (
+        "reset",
+        sent().reset(to_end=True).receive("m"),
+        sent().reset(to_end=False).receive("m"),
+    ),
+    "not delivered after a reset to the beginning": (
+        "lost",
+        leased().ack("m").reset(to_end=False).at(20).drained(),
+        leased().ack("m").reset(to_end=False).receive("m").ack("m").at(20).drained(),
+    ),
+    "older than its group": (
+        "start",
+        sent().group("late").receive("m", group="late"),
+        Story().group("late").send("m").receive("m", group="late"),
+    ),
+    "lease lost in a restart": (
+        "lease",
+        leased().restart().at(1).receive("m", attempt=2),
+        leased().restart().at(10).receive("m", attempt=2),
+    ),
+}
+
+
+@pytest.mark.parametrize("name", PAIRS)
+def test_the_model_objects(name: str) -> None:
+    rule, illegal, _ = PAIRS[name]
+    assert rule in illegal.rules(DOCUMENTED)
+
+
+@pytest.mark.parametrize("name", PAIRS)
+def test_the_model_allows_the_neighbour(name: str) -> None:
+    assert PAIRS[name][2].rules(DOCUMENTED) == []
+
+
+def test_a_call_may_take_effect_before_its_response() -> None:
+    """A poll may be answered with a message whose send has no response yet, and after an ack without one."""
+    story = Story().send("m")
+    send = story.events.pop()
+    story.receive("m")
+    story.events.append(send)
+    assert story.rules() == []
+
+
+@pytest.mark.parametrize(
+    "story",
+    [
+        sent().receive("m", handle="first").change("m", 20).ack("m", entries=(("m", "first"),)),
+        leased().at(10).receive("m", attempt=2, place=(0, 7)),
+        sent().group("late").receive("m", group="late"),
+    ],
+    ids=["replaced handle", "position of the retry topic", "whole queues"],
+)
+def test_servers_may_differ_from_the_documents_as_declared(story: Story) -> None:
+    assert set(story.rules(DOCUMENTED)) & {"ack", "offset", "start"}
+    assert not set(story.rules(APACHE)) & {"ack", "offset", "start"}

@@ -1,0 +1,105 @@
+"""How many of the mutants the explorer finds: `python -m conformance.tests.mutants.exploring --sample 60`."""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import json
+import logging
+import random
+import sys
+import time
+from collections.abc import Iterable, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+from aiorocketmq_conformance.explore.exploration import Explorer
+
+from conformance.tests.mutants.catalogue import MUTANTS
+from conformance.tests.mutants.mutant import Mutant
+from conformance.tests.mutants.proof import BrokenFake
+
+ELSEWHERE = frozenset(
+    {"access", "edges", "limits", "lite", "members", "namespaces", "pull", "unknown_names", "wire"}
+)
+"""Modules of mutants whose subject no history contains, such as rights, limits of requests, and lite topics."""
+
+
+@dataclass(frozen=True, slots=True)
+class Trial:
+    """The exploration of one mutant."""
+
+    mutant: str
+    subject: str
+    defect: str
+    rules: tuple[str, ...]
+    """The rules that were violated; empty if it survived."""
+    histories: int
+    calls: int
+    seconds: float
+
+
+def subject_of(mutant: Mutant) -> str:
+    """Return the module that has the mutant."""
+    for name, module in sys.modules.items():
+        if name.startswith("conformance.tests.mutants.") and name.rpartition(".")[2] not in {
+            "catalogue",
+            "exploring",
+        }:
+            for value in vars(module).values():
+                if isinstance(value, tuple) and any(one is mutant for one in value):
+                    return name.rpartition(".")[2]
+    raise LookupError(mutant.name)
+
+
+async def explored(mutant: Mutant, seed: int, *, seconds: float, histories: int | None = None) -> Trial:
+    """Explore one mutant until it is found, or time is up."""
+    started = time.monotonic()
+    async with BrokenFake(mutant, driven=True) as broker:
+        result = await Explorer(broker, seed).explore(seconds=seconds, histories=histories)
+    rules = tuple(sorted(result.failure.rules)) if result.failure is not None else ()
+    taken = round(time.monotonic() - started, 2)
+    return Trial(
+        mutant.name, subject_of(mutant), mutant.description, rules, result.histories, result.operations, taken
+    )
+
+
+def in_scope(mutants: Iterable[Mutant]) -> list[Mutant]:
+    """Return the mutants whose subject histories contain."""
+    return [mutant for mutant in mutants if subject_of(mutant) not in ELSEWHERE]
+
+
+async def _explore(mutants: Sequence[Mutant], seed: int, seconds: float) -> list[Trial]:
+    trials = []
+    for mutant in mutants:
+        trial = await explored(mutant, seed, seconds=seconds)
+        trials.append(trial)
+        print(f"{trial.mutant:32} {', '.join(trial.rules) or 'survived':40} {trial.histories:4} {trial.seconds:6.1f} s"
+              f"  {trial.defect}", flush=True)  # fmt: skip
+    found = sum(bool(trial.rules) for trial in trials)
+    print(f"{found} of {len(trials)} found")
+    return trials
+
+
+def main() -> None:
+    """Explore a sample and print each result; `--json` writes them to a file."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--sample", type=int, default=60)
+    parser.add_argument("--seconds", type=float, default=60.0)
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--part", default="0/1", help="K/N: the K-th of N parts of the sample")
+    parser.add_argument("--json", type=Path)
+    given = parser.parse_args()
+    logging.getLogger("grpc").setLevel(logging.CRITICAL)
+    scope = in_scope(MUTANTS)
+    sample = random.Random(given.seed).sample(scope, k=min(given.sample, len(scope)))
+    part, parts = map(int, given.part.split("/"))
+    trials = asyncio.run(_explore(sample[part::parts], given.seed, given.seconds))
+    if given.json is not None:
+        given.json.write_text(
+            json.dumps([asdict(trial) for trial in trials], indent=1) + "\n", encoding="utf-8"
+        )
+
+
+if __name__ == "__main__":
+    main()
