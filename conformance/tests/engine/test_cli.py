@@ -96,7 +96,7 @@ def test_a_deviation_that_does_not_occur_fails_the_run(invoke: Invoke, tmp_path:
         (["--target", "h:1", "--create-topics", "auto", "--control", "h:2"], "pass one of them"),
         (
             ["--target", "h:1", "--namesrv", "http://h:2"],
-            "must be HOST:PORT or broker://HOST:PORT, got 'http://h:2'",
+            "must be namesrv://HOST:PORT or broker://HOST:PORT, got 'http://h:2'",
         ),
     ],
 )
