@@ -190,6 +190,7 @@ def test_a_negative_batch_and_an_unreadable_topic_are_refused(desk: Any) -> None
 def test_too_many_waiting_pulls_are_refused(make_desk: Any) -> None:
     desk = make_desk(fields={"polls_per_key": 1})
     park(desk, 0)
+    park(desk, 0)
     with pytest.raises(Refusal) as caught:
         ask(desk, 0)
     assert caught.value.code is Code.TOO_MANY_REQUESTS

@@ -412,7 +412,7 @@ def test_a_real_server_ends_a_poll_for_a_tag_of_equal_hash(apache: Any) -> None:
 
 
 def test_too_many_waiting_receives_are_refused(make_desk: Any) -> None:
-    desk = make_desk(fields={"polls_per_key": 2})
+    desk = make_desk(fields={"polls_per_key": 1})
     desk.park()
     desk.park()
     assert refused(desk) is Code.TOO_MANY_REQUESTS

@@ -13,25 +13,29 @@ from typing import Any
 from aiorocketmq.wire import messages as pb
 
 from aiorocketmq_conformance.case import INFORMATIONAL, case
+from aiorocketmq_conformance.cases.limits.requests import ends_with
+from aiorocketmq_conformance.cases.lite.fixture import ADD, NEEDS as LITE, open_lite
 from aiorocketmq_conformance.cases.shared.nack import exhaust
+from aiorocketmq_conformance.cases.shared.transactions import always, open_transactions
 from aiorocketmq_conformance.consumer import LEASE, SHORT_POLL, Consumer, answered
 from aiorocketmq_conformance.fixture import Fixture
 from aiorocketmq_conformance.probe import requests
 from aiorocketmq_conformance.probe.answers import Delivery, code_name, code_of
-from aiorocketmq_conformance.probe.telemetry import StreamEnded
 from aiorocketmq_conformance.tolerances import PROMPT
 
 LONG_POLL, CUT_POLL = 25.0, 22.0
 """A poll that Apache's proxy limits to 20 s, and a duration clearly above that."""
 SAME_HASH = ("Aa", "BB")
 """Two tags with one hash."""
-HANDLE_OFFSET = 7
-"""Index of the message's offset in the fields of a receipt handle."""
+HANDLE_LEASE, HANDLE_OFFSET = 2, 7
+"""Indices of the lease's length (ms) and of the message's offset in the fields of a receipt handle."""
+PARKED_POLLS = 1100
+"""More than one group can park at a topic."""
 Asking = Callable[[Fixture], Awaitable[str]]
 
 
 def documented(
-    name: str, answer: str, *, rules: Sequence[str], needs: Sequence[str] = (), timeout: float = 120.0
+    name: str, answer: str, *, rules: Sequence[str], needs: Sequence[str] = ()
 ) -> Callable[[Asking], Asking]:
     """Declare a case that passes if the decorated function returns `answer`, which the documents promise."""
 
@@ -47,7 +51,7 @@ def documented(
             rules=rules,
             level=INFORMATIONAL,
             needs=needs,
-            timeout=timeout,
+            timeout=120.0,
         )(run)
         return ask
 
@@ -68,6 +72,14 @@ async def _poll_ends(fixture: Fixture, consumer: Consumer, change: Awaitable[obj
     await change
     await fixture.clock.sleep(5.0)
     return "ends" if poll.done() else "goes on"
+
+
+async def _cancel_poll(fixture: Fixture, consumer: Consumer) -> None:
+    """Park a poll, and cancel its call."""
+    poll = fixture.background(consumer.receive(poll=15.0, invisible=LEASE))
+    await fixture.clock.sleep(1.0)
+    poll.cancel()
+    await fixture.clock.sleep(1.0)
 
 
 def _entry(reply: pb.AckMessageResponse) -> str:
@@ -246,13 +258,8 @@ async def illegal_termination(fixture: Fixture) -> str:
 @documented("unknown-language", "OK", rules=("1.1",))
 async def unknown_language(fixture: Fixture) -> str:
     """A client may register with any language."""
-    topic = await fixture.topic(1)
-    client = await fixture.client(x_mq_language="KLINGON")
-    try:
-        await client.send_settings(requests.producer_settings(topic))
-    except StreamEnded as ended:
-        return ended.code
-    return "OK"
+    settings = requests.producer_settings(await fixture.topic(1))
+    return await ends_with(await fixture.client(x_mq_language="KLINGON"), settings)
 
 
 @documented("key-with-a-space", "one key", rules=("R4.2",))
@@ -353,6 +360,43 @@ async def lite_limits_of_a_plain_group(fixture: Fixture) -> str:
     return "announced" if announced else "not announced"
 
 
+@documented("lite-limits", "2000 names of 64 bytes", rules=("R4.31",), needs=LITE)
+async def lite_limits(fixture: Fixture) -> str:
+    """A consumer of lite topics is told the default limits."""
+    consumer = await (await open_lite(fixture)).consumer()
+    assert consumer.client.settings is not None
+    told = consumer.client.settings.subscription
+    return f"{told.lite_subscription_quota} names of {told.max_lite_topic_size} bytes"
+
+
+@documented("lite-quota-in-one-request", "refused", rules=("R4.34",), needs=LITE)
+async def lite_quota_in_one_request(fixture: Fixture) -> str:
+    """A subscription to one lite topic more than the quota allows is refused."""
+    return await _lite_quota(fixture, 3)
+
+
+@documented("lite-quota-far-exceeded", "refused", rules=("R4.34",), needs=LITE)
+async def lite_quota_far_exceeded(fixture: Fixture) -> str:
+    """So is one to 301 more."""
+    return await _lite_quota(fixture, 303)
+
+
+@documented("lite-quota-in-two-requests", "refused", rules=("R4.34",), needs=LITE)
+async def lite_quota_in_two_requests(fixture: Fixture) -> str:
+    """A quota counts the subscriptions of all requests: 301 beyond it, in two requests, are refused."""
+    return await _lite_quota(fixture, 300, 3)
+
+
+async def _lite_quota(fixture: Fixture, *counts: int) -> str:
+    """Return the answer to the last of several requests to subscribe to so many lite topics, with a quota of 2."""
+    lite = await open_lite(fixture, quota=2)
+    consumer = await lite.consumer()
+    for request, count in enumerate(counts):
+        names = [f"name-{request}-{number}" for number in range(count)]
+        answer = await lite.sync(consumer, ADD, *names)
+    return "accepted" if answer == "OK" else "refused"
+
+
 @documented("handle-of-a-missing-message", "INVALID_RECEIPT_HANDLE", rules=("6.2",))
 async def handle_of_a_missing_message(fixture: Fixture) -> str:
     """A handle of an unknown offset is INVALID_RECEIPT_HANDLE."""
@@ -443,6 +487,100 @@ async def sql_with_words_behind(fixture: Fixture) -> str:
     expression = pb.FilterExpression(type=pb.FilterType.SQL, expression="a = 'x' 'y'")
     answer = await consumer.receive(poll=SHORT_POLL, invisible=LEASE, expression=expression)
     return "matched" if answer.deliveries else "refused" if answer.code != pb.Code.OK else "not matched"
+
+
+@documented("client-properties-beyond-limits", "INVALID_ARGUMENT", rules=("R2.18",))
+async def client_properties_beyond_limits(fixture: Fixture) -> str:
+    """Settings with a client property of 8,192 characters are refused."""
+    settings = requests.producer_settings(await fixture.topic(1))
+    settings.client_properties["key"] = "x" * 8192
+    return await ends_with(await fixture.client(), settings)
+
+
+@documented("receive-for-another-group", "not ordered", rules=("R5.1",), needs=("type.fifo",))
+async def receive_for_another_group(fixture: Fixture) -> str:
+    """Whether a receive is ordered depends on its group, not on the group in its client's settings."""
+    topic, consumer = await fixture.subscribed(1, type="FIFO", ordered=True)
+    other = (await fixture.consumer(topic)).group
+    await fixture.backlog(topic, "a", "b", group="g")
+    for _ in range(2):
+        answer = await consumer.client.receive(topic, other, batch=1, poll=SHORT_POLL, invisible=LEASE)
+        consumer.deliveries += answer.deliveries
+    return "not ordered" if answer.deliveries else "ordered"
+
+
+@documented("cancelled-poll", "delivered at once", rules=("R5.7",))
+async def cancelled_poll(fixture: Fixture) -> str:
+    """A parked poll whose call was cancelled takes no message."""
+    consumer = await fixture.consumer(await fixture.topic(1))
+    await _cancel_poll(fixture, consumer)
+    await fixture.send(consumer.topic, "m")
+    answer = await consumer.receive(poll=SHORT_POLL, invisible=LEASE)
+    return "delivered at once" if answer.deliveries and answer.took < 0.5 else "later"
+
+
+@documented("attempt-after-a-cancelled-poll", "1", rules=("R5.7",), needs=("type.fifo",))
+async def attempt_after_a_cancelled_poll(fixture: Fixture) -> str:
+    """A message of an ordered group that a cancelled poll has taken has had no attempt."""
+    topic, consumer = await fixture.subscribed(1, type="FIFO", ordered=True)
+    await _cancel_poll(fixture, consumer)
+    await fixture.send(topic, "m", group="g")
+    return str((await consumer.one(within=LEASE + 2 * PROMPT)).attempt)
+
+
+@documented("parked-polls", "1025", rules=("5.2",))
+async def parked_polls(fixture: Fixture) -> str:
+    """With more than 1,024 polls of a group parked at a topic, the next one is refused or ends at once."""
+    consumer = await fixture.consumer(await fixture.topic(1))
+    client = consumer.client
+    polls = [
+        fixture.background(client.receive(consumer.topic, consumer.group, poll=20.0))
+        for _ in range(PARKED_POLLS)
+    ]
+    await fixture.clock.sleep(SHORT_POLL)
+    last = await client.receive(consumer.topic, consumer.group, poll=SHORT_POLL)
+    parked = sum(not poll.done() for poll in polls)
+    return f"{parked}" if last.took < SHORT_POLL / 2 else f"more than {parked}"
+
+
+@documented("end-of-a-poll", "in time", rules=("R5.6",))
+async def end_of_a_poll(fixture: Fixture) -> str:
+    """A poll of 6 s ends after 6 s, not before."""
+    consumer = await fixture.consumer(await fixture.topic(1))
+    answer = await consumer.receive(poll=6.0, invisible=LEASE)
+    return "in time" if answer.took >= 6.0 else "early"
+
+
+@documented("lease-with-renewal", "60 s", rules=("5.1 row 6",))
+async def lease_with_renewal(fixture: Fixture) -> str:
+    """A receive with `auto_renew` is given a lease of 60 s."""
+    topic, consumer = await fixture.subscribed(1, kind=pb.ClientType.PUSH_CONSUMER)
+    await fixture.send(topic, "m")
+    delivery = await consumer.one(auto_renew=True)
+    return f"{float(delivery.handle.split(' ')[HANDLE_LEASE]) / 1000:g} s"
+
+
+@documented("delivery-time-within-a-second", "in time", rules=("R4.19",), needs=("type.delay",))
+async def delivery_time_within_a_second(fixture: Fixture) -> str:
+    """A message whose delivery time is not a whole second is delivered at that time."""
+    topic, consumer = await fixture.subscribed(1, type="DELAY")
+    due = math.ceil(fixture.clock.wall()) + 4.1
+    await fixture.send(topic, "m", deliver_at=due)
+    await consumer.one(poll=10.0)
+    return "in time" if fixture.clock.wall() < due + 0.5 else "late"
+
+
+@documented("checks-of-two-transactions", "one by one", rules=("R9.6",), needs=("type.tx",))
+async def checks_of_two_transactions(fixture: Fixture) -> str:
+    """Each transaction is checked in its own time: those sent 10 s apart at least 5 s apart."""
+    transactions = await open_transactions(fixture, needs_checks=True)
+    checker = await transactions.checker(always(pb.TransactionResolution.ROLLBACK))
+    await transactions.prepare("first")
+    await fixture.clock.sleep(10.0)
+    await transactions.prepare("second")
+    await transactions.expect_checks(checker, 2)
+    first, second = (check.at for check in checker.checks[:2])
+    return "one by one" if second - first > 5.0 else "together"
 
 
 async def _dead_letter(fixture: Fixture) -> Delivery:

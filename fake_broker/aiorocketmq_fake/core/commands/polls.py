@@ -88,7 +88,7 @@ class PollBook(Generic[RequestT]):
         """Refuse with TOO_MANY_REQUESTS when no more polls may wait (5.2)."""
         profile = self._state.profile
         full = len(self._by_id) >= profile.polls_in_all
-        if full or len(self.waiting.get(topic, {}).get(key, ())) >= profile.polls_per_key:
+        if full or len(self.waiting.get(topic, {}).get(key, ())) > profile.polls_per_key:
             raise Refusal(Code.TOO_MANY_REQUESTS, f"Too many polls wait on topic {topic}; try again later.")
 
     def park(self, poll: Poll[RequestT], group: str) -> Parked:

@@ -233,7 +233,8 @@ class Profile:
     retry_first_chance: float = 0.2
     """Probability that a receive reads retries before new messages (R5.9)."""
     polls_per_key: int = 1024
-    """Parked polls of one group on one topic (5.2)."""
+    """A poll is refused if more than this many polls of its group are parked on its topic: one more than the limit
+    waits (5.2, seen on 5.5.0)."""
     polls_in_all: int = 100_000
     """Parked polls of the whole broker (5.2)."""
     new_group_start: StartPosition
