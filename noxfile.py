@@ -101,7 +101,10 @@ def run_tests(session: nox.Session, kind: str) -> None:
     is_passed = True
     for processes, paths in ((3, rest), (2, ("spark_checks/tests",))):
         try:
-            session.run("pytest", "-m", kind, f"--numprocesses={processes}", "--dist=loadfile", *paths)
+            session.run(
+                *("pytest", "-m", kind, f"--numprocesses={processes}", "--dist=loadfile", "--durations=20"),
+                *paths,
+            )
         except CommandFailed:
             is_passed = False
     if not is_passed:

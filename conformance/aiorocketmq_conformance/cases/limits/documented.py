@@ -528,6 +528,27 @@ async def attempt_after_a_cancelled_poll(fixture: Fixture) -> str:
     return str((await consumer.one(within=LEASE + 2 * PROMPT)).attempt)
 
 
+@documented("poll-behind-an-extended-first-lease", "ends", rules=("R8.11",), needs=("type.fifo",))
+async def poll_behind_an_extended_first_lease(fixture: Fixture) -> str:
+    """A parked poll of an ordered group is completed when the extended lease of the first of two messages expires."""
+    return await _poll_behind_an_extended_lease(fixture, 0)
+
+
+@documented("poll-behind-an-extended-second-lease", "ends", rules=("R8.11",), needs=("type.fifo",))
+async def poll_behind_an_extended_second_lease(fixture: Fixture) -> str:
+    """A parked poll of an ordered group is completed when the extended lease of the second of two messages expires."""
+    return await _poll_behind_an_extended_lease(fixture, 1)
+
+
+async def _poll_behind_an_extended_lease(fixture: Fixture, place: int) -> str:
+    topic, consumer = await fixture.subscribed(1, type="FIFO", ordered=True)
+    await fixture.backlog(topic, "a", "b", group="g")
+    deliveries = await consumer.take(2, settle=False, invisible=10.0)
+    assert code_of(await consumer.client.change_invisible(deliveries[place], 13.0)) == "OK"
+    answer = await consumer.receive(poll=20.0, invisible=LEASE)
+    return "ends" if answer.deliveries and answer.took < 16.0 else "goes on"
+
+
 @documented("parked-polls", "1025", rules=("5.2",))
 async def parked_polls(fixture: Fixture) -> str:
     """With more than 1,024 polls of a group parked at a topic, the next one is refused or ends at once."""

@@ -145,12 +145,13 @@ class Redelivery:
         )
 
     def _goes_unnoticed(self, lease: Lease) -> bool:
-        """Return whether parked polls miss this expiry: a quirk of real servers (consumption §1, R8.11)."""
+        """Return whether parked polls miss this expiry: real servers look again only when the lease of the first
+        outstanding message ends (R8.11, seen on 5.5.0)."""
         return (
             lease.extended
             and not self._state.profile.ordered_extension_wakes
             and lease.order is not None
-            and lease.order.outstanding() > 1
+            and lease.message.offset > lease.order.committed
         )
 
     def _wake(self, lease: Lease) -> None:

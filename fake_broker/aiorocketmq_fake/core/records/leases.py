@@ -62,10 +62,6 @@ class Order(Protocol):
         """Record that a lease ended without ack; True if messages became available."""
         ...
 
-    def outstanding(self) -> int:
-        """Return the number of delivered messages that are not settled."""
-        ...
-
     def trim(self) -> None:
         """Drop messages that were deleted from the queue and are not in flight (R11.2)."""
         ...

@@ -132,10 +132,6 @@ class MessageGroupOrder:
             self._counts[message.offset] -= 1
         return self._reopen(key, group_queue)
 
-    def outstanding(self) -> int:
-        """See `Order.outstanding`."""
-        return len(self._counts)
-
     def trim(self) -> None:
         """See `Order.trim`."""
         first = self.queue.min_offset

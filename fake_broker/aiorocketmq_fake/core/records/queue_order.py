@@ -95,10 +95,6 @@ class QueueOrder:
             self.counts[message.offset] = self.counts.get(message.offset, 0) - 1
         return not self.open
 
-    def outstanding(self) -> int:
-        """See `Order.outstanding`."""
-        return sum(offset not in self.acked for offset in self.offsets)
-
     def trim(self) -> None:
         """See `Order.trim`; nothing to do, as reading begins at the queue's first message."""
         self.committed = max(self.committed, self.queue.min_offset)

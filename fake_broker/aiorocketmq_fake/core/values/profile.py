@@ -329,8 +329,8 @@ class Profile:
     ordered_wake_latency: float
     """A parked poll is woken this long after a lease that blocked a queue expired (R8.12)."""
     ordered_extension_wakes: bool
-    """Parked polls notice the end of an extended lease in a batch with several open messages (consumption §1,
-    R8.11)."""
+    """Parked polls notice the end of an extended lease whose message is not the first of its open batch (R8.11, seen
+    on 5.5.0)."""
     ordered_attempts_per_batch: bool
     """All messages of an ordered batch show the smallest attempt among them (R8.13, consumption §6); not behind a
     separate proxy (seen on 5.5.0)."""
