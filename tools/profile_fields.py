@@ -36,9 +36,10 @@ _BASE = replace(APACHE_5_5_CLUSTER, revive_spread=0.0)
 
 
 def inherited() -> list[str]:
-    """Return the fields in which the profile for a separate proxy equals the local one."""
+    """Return the fields in which the profile for a separate proxy equals the local one, but for those that the fake
+    of cases sets otherwise."""
     names = [field.name for field in fields(Profile)]
-    return [name for name in names if getattr(APACHE_5_5, name) == getattr(APACHE_5_5_CLUSTER, name)]
+    return [name for name in names if getattr(APACHE_5_5, name) == getattr(_BASE, name)]
 
 
 def alternatives(name: str) -> list[object]:

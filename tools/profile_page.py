@@ -24,7 +24,8 @@ cases that end otherwise if the field of `apache-5.5-cluster` has another value 
 quarter or four times the number). *Live* compares them with the recorded run of a real 5.5.0 behind a separate proxy:
 they ended there as on the fake (shown), only cases for information did, or cases that allow both values noted the
 answer that the fake gives (recorded), they have not been run or ended otherwise (no). For a field that no case decides
-the reason is given. *Source* is a [rule](rules.md), or a measurement on a server.
+the reason is given. `revive_spread` is left out: cases note how late a real server redelivers, and have the fake
+redeliver at exact times. *Source* is a [rule](rules.md), or a measurement on a server.
 
 """
 _SIGNED = "no case signs requests over remoting"
@@ -46,10 +47,10 @@ UNDECIDED: Mapping[str, str] = MappingProxyType(
         "recall_margin": _SHORT,
         "half_lifetime": _DAYS,
         "recovery_in_whole_seconds": "hidden by `checks_scan`",
+        "polling_margin": _SHORT,
         "retry_first_chance": "a matter of chance",
         "polls_in_all": "needs 100,000 polls",
         "undelivered_hold": "hidden by `revive_latency` and its spread",
-        "revive_spread": "the fake that runs cases redelivers at exact times",
         "renew_ahead": _HOURS,
         "renew_steps": _HOURS,
         "renew_limit": _HOURS,
