@@ -88,18 +88,28 @@ def shared(session: nox.Session) -> None:
     install(session, "dev", extras="all")
 
 
-def run_tests(session: nox.Session, kind: str) -> None:
-    """Run the tests that the marker expression `kind` selects, all of them even if the first part fails; arguments go
-    to pytest instead, for whatever needs no real server."""
-    install(session, "test", extras="all")
-    if session.posargs:
-        session.run("pytest", "-m", "not real", *session.posargs)
-        return
+PARTS = {
     # Three processes on two cores: many wait for what a server does in real time. The audit apart and in two: beside
     # grpcio's forks, Spark does not start, and it fills a core alone.
-    rest = ("sdk/tests", "fake_broker/tests", "conformance/tests", "docs/tests")
+    "rest": (3, ("sdk/tests", "fake_broker/tests", "conformance/tests", "docs/tests")),
+    "audit": (2, ("spark_checks/tests",)),
+}
+"""The parts of the tests, each with its number of processes and its folders."""
+
+
+def run_tests(session: nox.Session, kind: str) -> None:
+    """Run the tests that the marker expression `kind` selects, all of them even if the first part fails; `--only`
+    names a part, other arguments go to pytest instead, for whatever needs no real server."""
+    install(session, "test", extras="all")
+    options = argparse.ArgumentParser(prog=f"nox -s {session.name} --", allow_abbrev=False)
+    options.add_argument("--only", choices=tuple(PARTS))
+    given, further = options.parse_known_args(session.posargs)
+    if further:
+        session.run("pytest", "-m", "not real", *further)
+        return
     is_passed = True
-    for processes, paths in ((3, rest), (2, ("spark_checks/tests",))):
+    for name in (given.only,) if given.only else PARTS:
+        processes, paths = PARTS[name]
         try:
             session.run(
                 *("pytest", "-m", kind, f"--numprocesses={processes}", "--dist=loadfile", "--durations=20"),

@@ -23,7 +23,7 @@ from spark_checks.tests.bench import Bench, Judged, given, tagged
 from spark_checks.tests.frame_mutants import MUTANTS, Mutant
 from spark_checks.tests.mutations import changes
 
-pytestmark = [pytest.mark.spark, pytest.mark.slow]
+pytestmark = [pytest.mark.spark, pytest.mark.slow, pytest.mark.timeout(1200)]
 
 EQUIVALENT: Mapping[str, str] = MappingProxyType(
     {

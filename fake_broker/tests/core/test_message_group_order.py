@@ -40,8 +40,6 @@ class Sent:
     delivery: Delivery | None = None
     """The delivery in flight."""
     attempt_id: str = ""
-    is_outstanding: bool = False
-    """Whether it was delivered and may be delivered again."""
 
     @property
     def is_waiting(self) -> bool:
@@ -68,12 +66,6 @@ class Definition:
         open_ = (each.offset for each in self.sent if not each.is_settled and not each.is_deleted)
         return next(open_, len(self.sent))
 
-    @property
-    def outstanding(self) -> int:
-        return sum(
-            each.is_outstanding and (each.is_waiting or each.delivery is not None) for each in self.sent
-        )
-
     def take(self, limit: int, attempt_id: str) -> list[Sent]:
         """The first messages whose groups have nothing in flight; first those of the same attempt id return."""
         for each in self.in_flight:
@@ -83,13 +75,12 @@ class Definition:
         taken = [each for each in self.sent if each.is_waiting and each.group not in blocked][:limit]
         for each in taken:
             each.count += 1
-            each.attempt_id, each.is_outstanding = attempt_id, True
+            each.attempt_id = attempt_id
         return taken
 
     def reset(self, committed: int) -> None:
         for each in self.sent:
             each.is_settled, each.count, each.delivery = each.offset < committed, 0, None
-            each.is_outstanding = False
 
 
 class Comparison:
@@ -152,8 +143,6 @@ class Comparison:
         (progress,) = self.desk.broker.offsets("g")
         assert progress.offset == self.definition.committed
         assert self.desk.broker.totals().leases == len(self.definition.in_flight)
-        order = self.desk.broker._state.consumptions["g", "t"].orders[0]
-        assert order.outstanding() == self.definition.outstanding
 
     def _stored_at(self, offset: int) -> float:
         stored = {each.offset: each.store_timestamp for each in self.desk.broker.messages("t")}
