@@ -257,7 +257,7 @@ WAYS: dict[str, Damage] = {
 def judge(known: Folders, count: int, seed: int) -> Judgement:
     """Damage so many folders, every way in turn, and start a broker on each."""
     judgement = Judgement()
-    logging.getLogger("aiorocketmq_fake.edge.storage").setLevel(logging.CRITICAL)
+    logging.getLogger("aiorocketmq_fake.data").setLevel(logging.CRITICAL)
     with tempfile.TemporaryDirectory(prefix="damage-") as trials:
         for number in range(count):
             chance = random.Random(f"{seed} {number}")

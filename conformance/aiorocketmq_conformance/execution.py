@@ -14,7 +14,7 @@ from aiorocketmq_conformance.target import Target
 from aiorocketmq_conformance.targets.interface import BrokerUnderTest
 from aiorocketmq_conformance.verdicts import Blocked, Inconclusive, NotApplicable, Verdict
 
-logger = logging.getLogger(__name__)
+logger = logging.getLogger("aiorocketmq_conformance.cases")
 
 _STEPS = {"SendMessage": Step.SEND, "ReceiveMessage": Step.RECEIVE, "AckMessage": Step.ACKNOWLEDGE}
 """The step that a call is part of."""

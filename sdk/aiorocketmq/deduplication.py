@@ -36,7 +36,7 @@ __all__ = [
 ]
 
 
-logger = logging.getLogger(__name__)
+logger = logging.getLogger("aiorocketmq.deduplication")
 
 _LAST_SECONDS = 3.0
 """Seconds for the store to release a claim, or to record a handled message, once the handler's task is cancelled."""

@@ -26,7 +26,7 @@ from aiorocketmq.transaction import Transaction
 __all__ = ["MAX_LINGER", "Producer"]
 
 
-logger = logging.getLogger(__name__)
+logger = logging.getLogger("aiorocketmq.producer")
 
 MAX_LINGER = 1.0
 """Seconds; a longer `linger` is most likely a mistake in the unit."""

@@ -40,7 +40,7 @@ from aiorocketmq.subscription import Subscriptions, subscriptions_by_topic
 
 __all__ = ["Broadcast", "Offset", "PullBatch", "PullConsumer", "RebalanceListener"]
 
-logger = logging.getLogger(__name__)
+logger = logging.getLogger("aiorocketmq.pull_consumer")
 
 
 class PullConsumer:

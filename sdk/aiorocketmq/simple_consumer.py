@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import AsyncIterator, Iterable, Sequence
 from dataclasses import replace
 from types import TracebackType
@@ -34,9 +33,6 @@ from aiorocketmq.subscription import EVERYTHING, Filter, Subscriptions, filter_o
 from aiorocketmq.wire import messages as pb
 
 __all__ = ["SimpleConsumer"]
-
-
-logger = logging.getLogger(__name__)
 
 
 class SimpleConsumer:

@@ -14,7 +14,7 @@ from aiorocketmq.message import Message, SendReceipt
 
 __all__ = ["Resolution", "Transaction", "TransactionChecker"]
 
-logger = logging.getLogger(__name__)
+logger = logging.getLogger("aiorocketmq.producer")
 
 
 class Transaction:
@@ -82,4 +82,4 @@ class Transaction:
             try:
                 await self._transactions.end(half, self.receipt, Resolution.ROLLBACK)
             except RocketMQError as unconfirmed:  # the block's own error is the one to see
-                logger.warning("%s", unconfirmed)
+                logger.warning("a rollback was not confirmed: %s", unconfirmed)

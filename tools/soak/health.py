@@ -87,7 +87,7 @@ class HealthWatch(logging.Handler):
         text = record.getMessage()
         self.logged[f"{record.levelname} {record.name}: {record.msg}"] += 1
         self._recent.append((self._now(), text))
-        if record.name == "aiorocketmq._aio.tasks" and record.exc_info and "failed" in text:
+        if record.name == "aiorocketmq.tasks" and record.exc_info and "failed" in text:
             self.failed_tasks.append(f"{text}: {record.exc_info[1]!r}")
 
     async def watch(self, clients: Mapping[str, Watched]) -> None:

@@ -9,7 +9,7 @@ import pytest
 
 from tools.soak.health import LONGEST, HealthWatch, Watched, listed, listening
 
-logger = logging.getLogger("aiorocketmq._push.receiving")
+logger = logging.getLogger("aiorocketmq.push_consumer")
 
 
 @dataclass
@@ -57,7 +57,7 @@ def test_a_logged_phase_that_ends_in_time_is_allowed(watch: HealthWatch, clock: 
     (phase,) = watch.phases
     assert (phase.client, phase.loop, phase.seconds) == ("push", "receive", LONGEST)
     assert phase.is_allowed
-    assert watch.logged == {"WARNING aiorocketmq._push.receiving: poll of %s failed: %s": 1}
+    assert watch.logged == {"WARNING aiorocketmq.push_consumer: poll of %s failed: %s": 1}
 
 
 def test_a_log_counts_though_a_busy_machine_puts_off_the_next_look(watch: HealthWatch, clock: Clock) -> None:
@@ -120,7 +120,7 @@ def test_a_phase_longer_than_allowed_or_without_end_is_not_allowed(watch: Health
 
 def test_a_failed_background_task_is_reported(watch: HealthWatch) -> None:
     with listening(watch):
-        logging.getLogger("aiorocketmq._aio.tasks").error(
+        logging.getLogger("aiorocketmq.tasks").error(
             "background task %r failed", "push: receive", exc_info=ValueError("odd")
         )
     assert watch.failed_tasks == ["background task 'push: receive' failed: ValueError('odd')"]

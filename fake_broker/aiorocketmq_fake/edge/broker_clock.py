@@ -27,7 +27,7 @@ from aiorocketmq_fake.edge.timers import Timer, Timers
 
 __all__ = ["BrokerClock"]
 
-logger = logging.getLogger(__name__)
+logger = logging.getLogger("aiorocketmq_fake.clock")
 
 # While a manual clock moves, clients with an open stream count as alive this often: well below R2.15's 120 s.
 HEARTBEAT = 60.0

@@ -21,7 +21,7 @@ from aiorocketmq_fake.edge.faults import Disturbance, FaultRule, Faults
 
 __all__ = ["Act", "Context", "abort", "caller_of", "disturbance", "parse", "silence", "unary"]
 
-logger = logging.getLogger(__name__)
+logger = logging.getLogger("aiorocketmq_fake.broker")
 
 # Without a serializer grpc.aio passes bytes through: requests are parsed here, where a malformed one can be answered.
 Context = aio.ServicerContext[Any, Any]

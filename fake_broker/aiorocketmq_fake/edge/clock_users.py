@@ -9,7 +9,7 @@ from typing import Protocol
 
 __all__ = ["ClockUser", "ClockUsers"]
 
-logger = logging.getLogger(__name__)
+logger = logging.getLogger("aiorocketmq_fake.clock")
 
 TURNS = 20
 """Turns of the event loop after which a wait polls less often."""

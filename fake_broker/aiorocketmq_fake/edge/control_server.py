@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 import os
 from collections.abc import Awaitable, Callable, Iterable
 from datetime import UTC, datetime
@@ -25,8 +24,6 @@ from aiorocketmq_fake.edge.node import Node
 from aiorocketmq_fake.options import GroupOptions, TopicOptions
 
 __all__ = ["BROKER_HEADER", "CODE_HEADER", "control_service"]
-
-logger = logging.getLogger(__name__)
 
 CODE_HEADER = "aiorocketmq-code"
 BROKER_HEADER = "aiorocketmq-broker"

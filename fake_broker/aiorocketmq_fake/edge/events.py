@@ -13,7 +13,7 @@ from aiorocketmq_fake.core.values.events import Event
 
 __all__ = ["EventStream", "Events", "EventsLostError"]
 
-logger = logging.getLogger(__name__)
+logger = logging.getLogger("aiorocketmq_fake.broker")
 
 
 class EventsLostError(Exception):

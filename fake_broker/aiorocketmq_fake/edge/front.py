@@ -9,7 +9,7 @@ from typing import TypeAlias
 
 __all__ = ["BACKEND", "Front", "addresses"]
 
-logger = logging.getLogger(__name__)
+logger = logging.getLogger("aiorocketmq_fake.broker")
 
 SocketAddress: TypeAlias = tuple[str, int]
 

@@ -13,7 +13,7 @@ from aiorocketmq_fake.edge.tls import ServerTls
 
 __all__ = ["GrpcServer"]
 
-logger = logging.getLogger(__name__)
+logger = logging.getLogger("aiorocketmq_fake.broker")
 
 # R1.4: larger messages are RESOURCE_EXHAUSTED before any handler runs.
 MESSAGE_CAP = 130 * 1024 * 1024

@@ -14,7 +14,7 @@ from pyarrow import fs
 
 __all__ = ["Row", "SeriesFiles"]
 
-logger = logging.getLogger(__name__)
+logger = logging.getLogger("aiorocketmq_fake.recording")
 
 ItemT = TypeVar("ItemT")
 

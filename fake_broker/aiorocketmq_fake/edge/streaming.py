@@ -33,7 +33,7 @@ from aiorocketmq_fake.edge.faults import Disturbance, FaultRule, Faults
 
 __all__ = ["Streaming"]
 
-logger = logging.getLogger(__name__)
+logger = logging.getLogger("aiorocketmq_fake.broker")
 
 # With a manual clock a poll does not time out: it is answered this many real seconds before the caller's deadline.
 REAL_MARGIN = 0.25

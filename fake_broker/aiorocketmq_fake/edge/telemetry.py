@@ -23,7 +23,7 @@ from aiorocketmq_fake.edge.faults import Disturbance, FaultRule, Faults
 
 __all__ = ["ClientReply", "Telemetry"]
 
-logger = logging.getLogger(__name__)
+logger = logging.getLogger("aiorocketmq_fake.broker")
 
 # Limit of unread frames; beyond, new ones are dropped with a warning.
 BOUND = 10_000

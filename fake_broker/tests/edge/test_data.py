@@ -269,7 +269,7 @@ async def test_whatever_bytes_are_damaged_are_found_or_harmless(
 async def test_a_full_disk_refuses_then_recovers_and_loses_nothing_acknowledged(
     tmp_path: Path, connect: Callable[..., Any], caplog: pytest.LogCaptureFixture
 ) -> None:
-    caplog.set_level(logging.CRITICAL, "aiorocketmq_fake.edge.storage.journal")
+    caplog.set_level(logging.CRITICAL, "aiorocketmq_fake.data")
     acknowledged = []
     async with FakeBroker(data=tmp_path) as broker:
         await broker.create_topic("t", queues=1)
@@ -306,7 +306,7 @@ async def test_a_full_disk_refuses_then_recovers_and_loses_nothing_acknowledged(
 async def test_streams_end_while_the_disk_is_full(
     tmp_path: Path, connect: Callable[..., Any], caplog: pytest.LogCaptureFixture
 ) -> None:
-    caplog.set_level(logging.CRITICAL, "aiorocketmq_fake.edge.storage.journal")
+    caplog.set_level(logging.CRITICAL, "aiorocketmq_fake.data")
     async with FakeBroker(data=tmp_path, clock="manual") as broker:
         await broker.create_topic("t", queues=1)
         client = connect(broker)
@@ -361,7 +361,7 @@ def test_a_folder_that_cannot_be_written_is_not_called_damaged() -> None:
 async def test_a_waiting_receiver_gets_nothing_that_is_not_kept(
     tmp_path: Path, connect: Callable[..., Any], caplog: pytest.LogCaptureFixture
 ) -> None:
-    caplog.set_level(logging.CRITICAL, "aiorocketmq_fake.edge.storage.journal")
+    caplog.set_level(logging.CRITICAL, "aiorocketmq_fake.data")
     async with FakeBroker(data=tmp_path, clock="manual") as broker:
         await broker.create_topic("t", queues=1)
         await broker.create_group("g")

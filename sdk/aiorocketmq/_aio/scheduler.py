@@ -13,7 +13,7 @@ from aiorocketmq._core.pauses import failure_pause
 from aiorocketmq._core.timetable import Timetable
 from aiorocketmq.errors import BusyError, RocketMQError
 
-logger = logging.getLogger(__name__)
+logger = logging.getLogger("aiorocketmq.tasks")
 
 Work: TypeAlias = Callable[[], Awaitable[float | None]]
 """One run of a job; returns the seconds until the next one if that is not the usual period. A RocketMQError means

@@ -10,7 +10,7 @@ from typing import Any, TypeVar, TypeVarTuple
 
 from aiorocketmq._core.pauses import failure_pause
 
-logger = logging.getLogger(__name__)
+logger = logging.getLogger("aiorocketmq.tasks")
 
 Result = TypeVar("Result")
 Arguments = TypeVarTuple("Arguments")
@@ -53,9 +53,9 @@ class Watch:
         if item is not None:
             self._failing = self._failing or set()
             self._failing.add(item)
-        log = logger.debug if type(error) is self._kind else logger.warning
+        level = logging.DEBUG if type(error) is self._kind else logging.WARNING
         self._kind = type(error)
-        log("%s failed, retrying: %s", self.name, error)
+        logger.log(level, "%s failed, retrying: %s", self.name, error)
         self.reason = str(error) or type(error).__name__
         return self.failures
 

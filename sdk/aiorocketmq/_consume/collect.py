@@ -23,7 +23,7 @@ from aiorocketmq.errors import RocketMQError, UsageError
 from aiorocketmq.message import ReceivedMessage, Settler
 from aiorocketmq.wire import messages as pb
 
-logger = logging.getLogger(__name__)
+logger = logging.getLogger("aiorocketmq.consumer")
 
 
 class EnoughError(RocketMQError):
@@ -183,9 +183,10 @@ class Collecting:
 
     def _warn(self, name: str, topic: str) -> None:
         warned = self._session.overfull
-        log = logger.debug if self._endpoint in warned else logger.warning
+        level = logging.DEBUG if self._endpoint in warned else logging.WARNING
         warned.add(self._endpoint)
-        log(
+        logger.log(
+            level,
             "%s answers %s of topic %r with more than the %d messages or %d bytes that were requested; the rest is not "
             "read, and redelivered when its leases end",
             self._endpoint,

@@ -11,7 +11,7 @@ from aiorocketmq.errors import RocketMQError, UsageError
 from aiorocketmq.hooks import Role
 from aiorocketmq.subscription import DEAD_LETTERS
 
-logger = logging.getLogger(__name__)
+logger = logging.getLogger("aiorocketmq.consumer")
 
 _COUNTED_ON = 2
 """Attempts beyond its group's maximum with which a dead letter begins (live-broker-consumption.md, 5)."""

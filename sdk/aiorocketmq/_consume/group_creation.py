@@ -13,7 +13,7 @@ from aiorocketmq._transport.network import Network
 from aiorocketmq.errors import GroupNotFoundError, IllegalFilterError, RocketMQError, ServerError
 from aiorocketmq.hooks import Role
 
-logger = logging.getLogger(__name__)
+logger = logging.getLogger("aiorocketmq.consumer")
 
 _NO_FILTER = FilterText("((", is_sql=True)
 """Not SQL: servers look the group up, and create it, before they parse the filter; so no message is leased."""

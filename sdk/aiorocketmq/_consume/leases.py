@@ -11,7 +11,7 @@ from aiorocketmq.clock import Clock, Timer
 from aiorocketmq.errors import LeaseLostError, RocketMQError, UsageError
 from aiorocketmq.message import ReceivedMessage
 
-logger = logging.getLogger(__name__)
+logger = logging.getLogger("aiorocketmq.consumer")
 
 Change = Callable[[ReceivedMessage, float], Awaitable[None]]
 Spawn = Callable[..., object]

@@ -19,7 +19,7 @@ from aiorocketmq.errors import QuotaExceededError, RocketMQError, UsageError
 from aiorocketmq.hooks import LiteChange, LiteSyncEvent, Phase
 from aiorocketmq.wire import messages as pb
 
-logger = logging.getLogger(__name__)
+logger = logging.getLogger("aiorocketmq.consumer")
 
 PERIOD = 30.0
 """Seconds between two full lists: servers forget one after some minutes (client-behaviour.md, 1.3 and 13)."""

@@ -29,7 +29,7 @@ from aiorocketmq.message import ReceivedMessage, Settler
 from aiorocketmq.subscription import Sql, Tags
 from aiorocketmq.wire import messages as pb
 
-logger = logging.getLogger(__name__)
+logger = logging.getLogger("aiorocketmq.consumer")
 
 MARGIN = 3.0
 """Seconds of the deadline beyond the poll, so that an answer with messages is not lost (live-lessons.md, 4)."""

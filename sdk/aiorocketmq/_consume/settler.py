@@ -30,7 +30,7 @@ from aiorocketmq.hooks import ChangeEvent, ChangeReason, ForwardEvent, Phase
 from aiorocketmq.message import ReceivedMessage
 from aiorocketmq.wire import messages as pb
 
-logger = logging.getLogger(__name__)
+logger = logging.getLogger("aiorocketmq.consumer")
 
 _Answer = TypeVar("_Answer")
 

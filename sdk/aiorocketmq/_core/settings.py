@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from typing import TypeVar
 
 Value = TypeVar("Value")
@@ -70,6 +70,22 @@ class ServerSettings:
     lite_quota: int = 0
     lite_topic_limit: int = 64
     metrics_endpoint: str | None = None
+
+    def changes(self, before: ServerSettings) -> str:
+        """Return the values that differ from those `before`, for logs."""
+        old, new = ({**asdict(each), **asdict(each.backoff)} for each in (before, self))
+        return ", ".join(
+            f"{name} {old[name]} to {new[name]}"
+            for name in new
+            if name != "backoff" and new[name] != old[name]
+        )
+
+    def limits(self, *, is_producer: bool) -> str:
+        """Return what bounds a producer or a consumer, for logs."""
+        if is_producer:
+            return f"{self.backoff.max_attempts} attempts, bodies of up to {self.max_body} bytes"
+        order = "ordered" if self.ordered else "not ordered"
+        return f"{order}, {self.backoff.max_attempts} attempts, up to {self.receive_batch} messages at once"
 
     def merged(self, answer: Answer, *, own_attempts: int | None = None) -> ServerSettings:
         """Return these settings updated by `answer`; a producer keeps its `own_attempts` (client-behaviour.md, 6.2).

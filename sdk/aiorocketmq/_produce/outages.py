@@ -16,7 +16,7 @@ from aiorocketmq._core.route import Route
 from aiorocketmq.config import Retry
 from aiorocketmq.errors import BusyError, RefusedError, RocketMQError, UnreachableError
 
-logger = logging.getLogger(__name__)
+logger = logging.getLogger("aiorocketmq.producer")
 
 LOG_PERIOD = 10.0
 """Seconds within which failures at one server that are no outage are logged once; the others at debug level."""

@@ -30,7 +30,7 @@ from aiorocketmq.errors import (
 )
 from aiorocketmq.message import Message, SendReceipt
 
-logger = logging.getLogger(__name__)
+logger = logging.getLogger("aiorocketmq.producer")
 
 PREPARED = 0x4
 """The bit of SYSFLAG that a half message has."""

@@ -34,7 +34,7 @@ from aiorocketmq.errors import (
 )
 from aiorocketmq.message import Message, MessageType, SendReceipt
 
-logger = logging.getLogger(__name__)
+logger = logging.getLogger("aiorocketmq.producer")
 
 PACKED_ASIDE = 256 * 1024
 """Bytes from which a body is compressed in a worker thread: it would block the event loop for milliseconds."""

@@ -21,7 +21,7 @@ from aiorocketmq.hooks import (
 )
 from aiorocketmq.message import Message, ReceivedMessage, SendReceipt
 
-logger = logging.getLogger(__name__)
+logger = logging.getLogger("aiorocketmq.producer")
 
 TransactionChecker: TypeAlias = Callable[[ReceivedMessage], Awaitable[Resolution]]
 """Returns the outcome of the transaction of a half message, from what the application has stored."""

@@ -15,7 +15,7 @@ from aiorocketmq._remoting.session import RemotingSession
 from aiorocketmq._version import version
 from aiorocketmq.message import MessageQueue
 
-logger = logging.getLogger(__name__)
+logger = logging.getLogger("aiorocketmq.pull_consumer")
 
 Reset: TypeAlias = Callable[[Mapping[MessageQueue, int]], Coroutine[Any, Any, None]]
 

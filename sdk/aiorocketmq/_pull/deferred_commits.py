@@ -14,7 +14,7 @@ from aiorocketmq._session.client import Client
 from aiorocketmq.errors import RocketMQError, UnreachableError
 from aiorocketmq.message import MessageQueue
 
-logger = logging.getLogger(__name__)
+logger = logging.getLogger("aiorocketmq.pull_consumer")
 
 
 class DeferredCommits:

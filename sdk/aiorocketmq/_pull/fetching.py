@@ -26,7 +26,7 @@ from aiorocketmq.hooks import AssignEvent, CommitEvent, Grain, SeekEvent
 from aiorocketmq.message import MessageQueue, ReceivedMessage
 from aiorocketmq.subscription import Sql, Tags
 
-logger = logging.getLogger(__name__)
+logger = logging.getLogger("aiorocketmq.pull_consumer")
 
 
 @dataclass(frozen=True, slots=True)

@@ -33,7 +33,7 @@ from aiorocketmq.errors import (
 from aiorocketmq.message import MessageQueue, ReceivedMessage
 from aiorocketmq.wire import messages as pb
 
-logger = logging.getLogger(__name__)
+logger = logging.getLogger("aiorocketmq.pull_consumer")
 
 
 class GrpcPullCalls:

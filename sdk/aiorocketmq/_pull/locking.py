@@ -16,7 +16,7 @@ from aiorocketmq.errors import RocketMQError
 from aiorocketmq.hooks import LockEvent, Phase
 from aiorocketmq.message import MessageQueue
 
-logger = logging.getLogger(__name__)
+logger = logging.getLogger("aiorocketmq.pull_consumer")
 
 
 class QueueLocks:

@@ -26,7 +26,7 @@ from aiorocketmq.allocation import Allocation, Averagely, check_allocation, shar
 from aiorocketmq.errors import RocketMQError, ServerError, UnreachableError
 from aiorocketmq.message import MessageQueue
 
-logger = logging.getLogger(__name__)
+logger = logging.getLogger("aiorocketmq.pull_consumer")
 
 LOOK_EVERY = 20.0
 """Seconds between two rebalances without a notification of a broker, as in Java's clients."""

@@ -28,7 +28,7 @@ from aiorocketmq.message import MessageQueue, ReceivedMessage
 
 Parsed = TypeVar("Parsed")
 
-logger = logging.getLogger(__name__)
+logger = logging.getLogger("aiorocketmq.pull_consumer")
 
 HOLD_MARGIN = 10.0
 """Seconds that a pull may take beyond its wait: brokers check held pulls every 5 s."""

@@ -36,7 +36,7 @@ from aiorocketmq.clock import Timer
 from aiorocketmq.config import CacheLimits
 from aiorocketmq.message import MessageQueue, ReceivedMessage
 
-logger = logging.getLogger(__name__)
+logger = logging.getLogger("aiorocketmq.push_consumer")
 
 AHEAD = 4
 """Batches, and turns of handlers, that one queue is received ahead: enough to keep all handlers busy. More would only

@@ -15,7 +15,7 @@ from aiorocketmq.errors import ServerError
 from aiorocketmq.hooks import HandleCall, Hook, around_handle
 from aiorocketmq.message import ReceivedMessage
 
-logger = logging.getLogger(__name__)
+logger = logging.getLogger("aiorocketmq.push_consumer")
 
 
 def handlers_by_topic(

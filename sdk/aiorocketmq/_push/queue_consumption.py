@@ -47,7 +47,7 @@ from aiorocketmq.clock import Timer
 from aiorocketmq.errors import RocketMQError
 from aiorocketmq.message import MessageQueue, ReceivedMessage
 
-logger = logging.getLogger(__name__)
+logger = logging.getLogger("aiorocketmq.push_consumer")
 
 COMMIT_EVERY = 5.0
 """Seconds, as Java's clients."""

@@ -27,7 +27,7 @@ from aiorocketmq.errors import RocketMQError
 from aiorocketmq.hooks import AssignEvent, Grain
 from aiorocketmq.message import MessageQueue, ReceivedMessage, Settler
 
-logger = logging.getLogger(__name__)
+logger = logging.getLogger("aiorocketmq.push_consumer")
 
 MOST_POLLS = 4
 """Concurrent polls of one queue with many messages: fewer wake-ups for each message. Never in ordered groups."""

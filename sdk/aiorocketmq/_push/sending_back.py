@@ -14,7 +14,7 @@ from aiorocketmq._session.retrying import retried
 from aiorocketmq.errors import BusyError, ClosedError, RocketMQError
 from aiorocketmq.message import ReceivedMessage
 
-logger = logging.getLogger(__name__)
+logger = logging.getLogger("aiorocketmq.push_consumer")
 
 DEAD_LETTERS, USUAL = -1, 0
 """Delay levels: to the dead letters; the level of the broker's table for this attempt."""

@@ -23,7 +23,7 @@ from aiorocketmq.errors import BusyError, LeaseLostError, RocketMQError, UsageEr
 from aiorocketmq.hooks import ChangeReason
 from aiorocketmq.message import MessageQueue, ReceivedMessage
 
-logger = logging.getLogger(__name__)
+logger = logging.getLogger("aiorocketmq.push_consumer")
 
 
 @dataclass(slots=True, eq=False)

@@ -17,7 +17,7 @@ from aiorocketmq._push.handlers import Handlers
 from aiorocketmq._session.client import Client
 from aiorocketmq.message import ReceivedMessage
 
-logger = logging.getLogger(__name__)
+logger = logging.getLogger("aiorocketmq.push_consumer")
 
 CANCELLED_HANDLERS_END = 1.0
 """Seconds that cancelled handlers have for their own clean-up."""

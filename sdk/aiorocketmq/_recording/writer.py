@@ -26,7 +26,7 @@ BUSY = 4_096
 
 BUSY_SECONDS = 4.0
 
-logger = logging.getLogger(__name__)
+logger = logging.getLogger("aiorocketmq.recording")
 
 _WITH_MANY = frozenset({DELIVERED, ACKING, ACKED})
 

@@ -25,7 +25,7 @@ from aiorocketmq._remoting.codes import RequestCode, ResponseCode
 from aiorocketmq._remoting.refusals import remoting_refusal
 from aiorocketmq.errors import ClosedError, UnreachableError
 
-logger = logging.getLogger(__name__)
+logger = logging.getLogger("aiorocketmq.client")
 
 RequestHandler: TypeAlias = Callable[[Frame], Frame | None]
 """Handles a request of the peer, and returns the answer of a two-way one: its code, fields, body and remark count."""

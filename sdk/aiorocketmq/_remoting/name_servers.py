@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Mapping, Sequence
 from typing import NoReturn
 
@@ -12,8 +11,6 @@ from aiorocketmq._remoting.codes import RequestCode
 from aiorocketmq._remoting.pool import Pool
 from aiorocketmq._remoting.routes import BrokerAddresses, Route, parse_cluster, parse_route
 from aiorocketmq.errors import MalformedAnswerError, NotSupportedError, UnreachableError
-
-logger = logging.getLogger(__name__)
 
 
 class NameServers:

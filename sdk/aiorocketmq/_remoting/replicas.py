@@ -17,7 +17,7 @@ from aiorocketmq._remoting.routes import MASTER, BrokerAddresses
 from aiorocketmq._session.client import Client
 from aiorocketmq.errors import RocketMQError, UnreachableError
 
-logger = logging.getLogger(__name__)
+logger = logging.getLogger("aiorocketmq.client")
 
 Ask: TypeAlias = Callable[[Address], Awaitable[Frame]]
 """Makes one request of the server at an address."""

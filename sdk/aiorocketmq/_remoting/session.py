@@ -23,7 +23,7 @@ from aiorocketmq._remoting.pool import Pool
 from aiorocketmq._remoting.replicas import Ask, Replicas, master_of
 from aiorocketmq._remoting.routes import READABLE, BrokerAddresses, Route
 from aiorocketmq._remoting.tls import ssl_context
-from aiorocketmq._session.client import Client
+from aiorocketmq._session.client import Client, description
 from aiorocketmq._session.retrying import retried
 from aiorocketmq.connection import Connection, ConnectionOptions, network_of
 from aiorocketmq.errors import (
@@ -37,7 +37,7 @@ from aiorocketmq.errors import (
 )
 from aiorocketmq.hooks import Hook, Role
 
-logger = logging.getLogger(__name__)
+logger = logging.getLogger("aiorocketmq.client")
 
 HEARTBEAT = 30.0
 """Seconds between heartbeats; brokers forget a client after 120."""
@@ -157,6 +157,11 @@ class RemotingSession(Client):
             await self._open_pool.close()
         self._known_by.clear()
         self.replicas.forget()
+
+    def description(self) -> str:
+        """What the client is, for logs."""
+        brokers = ", ".join(sorted({broker.name for broker in self._brokers()}))
+        return description(self.role, "remoting", self.group, self.topics, f"brokers {brokers or 'unknown'}")
 
     @property
     def is_connected(self) -> bool:

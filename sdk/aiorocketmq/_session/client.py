@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Coroutine, Iterator, Sequence
+from collections.abc import Callable, Collection, Coroutine, Iterator, Sequence
 from contextlib import contextmanager
 from copy import copy
 from dataclasses import replace
@@ -25,7 +25,10 @@ from aiorocketmq.errors import BackgroundTaskError, ClosedError, RocketMQError, 
 from aiorocketmq.health import Health
 from aiorocketmq.hooks import ClientEvent, ClientIdentity, Event, Hook, Phase, Role
 
-logger = logging.getLogger(__name__)
+logger = logging.getLogger("aiorocketmq.client")
+
+TOPICS_NAMED = 5
+"""Topics that the log of a start names."""
 
 
 class Client(ABC):
@@ -82,6 +85,10 @@ class Client(ABC):
     async def _disconnect(self) -> None:
         """Release what belongs to this client alone; its tasks have been cancelled before."""
 
+    @abstractmethod
+    def description(self) -> str:
+        """What the client is, on which wire, of which group and topics, and within which limits; for logs."""
+
     @property
     @abstractmethod
     def is_connected(self) -> bool:
@@ -122,7 +129,13 @@ class Client(ABC):
             raise
         self._opened()
         self._emit_life(Phase.OK, running=True)
-        logger.info("client %s started at %s", self.client_id, self.access, extra=self.log_fields())
+        logger.info(
+            "client %s started at %s: %s",
+            self.client_id,
+            self.access,
+            self.description(),
+            extra=self.log_fields(),
+        )
 
     async def stop(self) -> None:
         """Terminate the session on the servers and close everything, within `timeouts.stop`; no effect if it has
@@ -299,3 +312,12 @@ class Client(ABC):
         return ClosedError(
             f"this {self.role.value} client {when}", endpoint=str(self.access), group=self.group
         )
+
+
+def description(role: Role, wire: str, group: str | None, topics: Collection[str], limits: str) -> str:
+    """Return the facts of a client as a phrase; of many topics, the first ones."""
+    kind = "producer" if role is Role.PRODUCER else f"{role.value} consumer"
+    of_group = "" if group is None else f" of group {group}"
+    named = ", ".join(list(topics)[:TOPICS_NAMED]) or "none"
+    more = len(topics) - TOPICS_NAMED
+    return f"{kind}{of_group} over {wire}; topics {named}{f' and {more} more' if more > 0 else ''}; {limits}"

@@ -32,7 +32,7 @@ KNOWN = 16_384
 _HALF = KNOWN // 2
 """How many of them it may rely on: calls of several threads may change places meanwhile."""
 
-logger = logging.getLogger(__name__)
+logger = logging.getLogger("aiorocketmq.hooks")
 
 
 @dataclass(frozen=True, slots=True)

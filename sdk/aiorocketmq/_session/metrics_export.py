@@ -15,7 +15,7 @@ from aiorocketmq._core.settings import ServerSettings
 if TYPE_CHECKING:
     from aiorocketmq._session.session import Session
 
-logger = logging.getLogger(__name__)
+logger = logging.getLogger("aiorocketmq.client")
 
 PATH = "/opentelemetry.proto.collector.metrics.v1.MetricsService/Export"
 PERIOD = 60.0

@@ -26,7 +26,7 @@ from aiorocketmq.errors import (
     UsageError,
 )
 
-logger = logging.getLogger(__name__)
+logger = logging.getLogger("aiorocketmq.client")
 
 Result = TypeVar("Result")
 

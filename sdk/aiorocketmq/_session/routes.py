@@ -23,7 +23,7 @@ from aiorocketmq.wire import messages as pb
 if TYPE_CHECKING:
     from aiorocketmq._session.session import Session
 
-logger = logging.getLogger(__name__)
+logger = logging.getLogger("aiorocketmq.client")
 
 _TRIES = 3
 """Attempts of a look-up that fails for another reason than an unknown topic."""
@@ -146,8 +146,8 @@ class Routes:
                     self._waited_for.add(topic)
                     return None
                 self.unknown.add(topic)
-                log = logger.warning if failures == 1 else logger.debug
-                log("topic %r is not known to %s yet, retrying", topic, session.access)
+                level = logging.WARNING if failures == 1 else logging.DEBUG
+                logger.log(level, "topic %r is not known to %s yet, retrying", topic, session.access)
                 return pause
             may_pass = isinstance(error, (UnreachableError, MalformedAnswerError)) and failures < _TRIES
             return pause if may_pass and not is_late else None

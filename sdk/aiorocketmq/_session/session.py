@@ -23,7 +23,7 @@ from aiorocketmq._core.session_states import (
 from aiorocketmq._core.settings import LITE_PUSH, LITE_SIMPLE, Backoff, Declaration, ServerSettings
 from aiorocketmq._session import conversion
 from aiorocketmq._session.calls import TERMINATE, Call, Request, Response
-from aiorocketmq._session.client import Client
+from aiorocketmq._session.client import Client, description
 from aiorocketmq._session.metrics_export import MetricsExport
 from aiorocketmq._session.routes import Routes
 from aiorocketmq._session.rpcs import Calling
@@ -54,7 +54,7 @@ from aiorocketmq.hooks import (
 )
 from aiorocketmq.wire import messages as pb
 
-logger = logging.getLogger(__name__)
+logger = logging.getLogger("aiorocketmq.client")
 
 CommandHandler: TypeAlias = Callable[[Endpoint, pb.TelemetryCommand], Awaitable[None]]
 """Executes a server's command, in a task of its own; exceptions are logged."""
@@ -151,6 +151,11 @@ class Session(Client):
                 stream.fail(self.failure)
 
     # Facts
+
+    def description(self) -> str:
+        """What the client is, for logs."""
+        limits = self.settings.limits(is_producer=self.declaration.is_producer)
+        return description(self.role, "gRPC", self.group, self.declaration.all_topics, limits)
 
     @property
     def is_connected(self) -> bool:
@@ -316,8 +321,10 @@ class Session(Client):
         )
         if self.settings == self._announced:
             return
-        self._announced = self.settings
-        logger.info("settings from %s: %s", endpoint, self.settings, extra=self.log_fields())
+        before, self._announced = self._announced, self.settings
+        if before is not None:
+            changes = self.settings.changes(before)
+            logger.info("settings from %s changed: %s", endpoint, changes, extra=self.log_fields())
         for listener in self.on_settings:
             listener(self.settings)
         if self.emitter.is_watched and self.group is not None:

@@ -22,7 +22,7 @@ from aiorocketmq.wire import messages as pb
 if TYPE_CHECKING:
     from aiorocketmq._session.session import Session
 
-logger = logging.getLogger(__name__)
+logger = logging.getLogger("aiorocketmq.client")
 
 
 class SettingsStream:

@@ -26,7 +26,7 @@ from aiorocketmq.errors import (
 if TYPE_CHECKING:
     from aiorocketmq._session.session import Session
 
-logger = logging.getLogger(__name__)
+logger = logging.getLogger("aiorocketmq.client")
 
 _PASSING = (
     UnreachableError,
@@ -85,8 +85,8 @@ class _Attempt:
         failures = len(self._tried)
         if isinstance(error, GroupNotFoundError) and failures >= _GROUP_TRIES:
             return None
-        log = logger.warning if failures == 1 else logger.debug
-        log("start at %s failed, retrying: %s", self._session.access, error)
+        level = logging.WARNING if failures == 1 else logging.DEBUG
+        logger.log(level, "start at %s failed, retrying: %s", self._session.access, error)
         return start_delay(failures, self._session.environment.random)
 
     async def _once(self) -> None:

@@ -15,7 +15,7 @@ from aiorocketmq._session.session import Session
 from aiorocketmq.errors import PermissionDeniedError, RocketMQError, UsageError
 from aiorocketmq.message import ReceivedMessage
 
-logger = logging.getLogger(__name__)
+logger = logging.getLogger("aiorocketmq.simple_consumer")
 
 _KEPT_PART = 0.5
 """A message that waited here for more than this part of its lease is released instead of returned."""

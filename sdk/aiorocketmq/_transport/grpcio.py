@@ -29,7 +29,7 @@ with grpcio_settings():
 
 from aiorocketmq._transport.failures import CALL_ERRORS, failed
 
-logger = logging.getLogger(__name__)
+logger = logging.getLogger("aiorocketmq.client")
 
 
 _OPTIONS: tuple[tuple[str, int | str], ...] = (

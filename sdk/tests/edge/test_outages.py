@@ -122,14 +122,14 @@ async def test_sends_share_the_attempts_of_an_outage(broker: FakeBroker, watchin
 async def test_an_outage_is_logged_once_and_so_is_its_end(
     broker: FakeBroker, caplog: pytest.LogCaptureFixture
 ) -> None:
-    caplog.set_level(logging.INFO, "aiorocketmq._produce")
+    caplog.set_level(logging.INFO, "aiorocketmq.producer")
     async with Producer(broker.endpoint, topics=["orders"]) as producer:
         await broker.crash()
         sends = [asyncio.create_task(producer.send(ORDER)) for _ in range(50)]
         await sends_wait(producer, 49)
         await broker.start()
         await asyncio.gather(*sends)
-    told = [record for record in caplog.records if record.name == "aiorocketmq._produce.outages"]
+    told = [record for record in caplog.records if record.name == "aiorocketmq.producer"]
     texts = [record.getMessage() for record in told]
     assert [record.levelno for record in told].count(logging.WARNING) == 1
     assert sum("is unavailable, sends wait" in text for text in texts) == 1

@@ -304,7 +304,7 @@ async def test_a_stream_that_stays_broken_is_warned_of_once(
     (stream,) = producer._session.streams.values()
     name = f"the settings stream to {stream.endpoint}"
     failures = 0
-    with caplog.at_level(logging.DEBUG, "aiorocketmq._aio.tasks"):
+    with caplog.at_level(logging.DEBUG, "aiorocketmq.tasks"):
         await broker.crash()
         async with asyncio.timeout(20):
             with suppress(RocketMQError):
@@ -423,6 +423,36 @@ async def test_settings_and_commands_that_mean_nothing_to_a_client_are_passed_ov
     assert session.settings == before
     assert "settings of another kind of client" in caplog.text
     assert "does not support" in caplog.text
+
+
+async def test_the_log_of_a_start_names_wire_topics_and_limits(
+    broker: FakeBroker, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.INFO, "aiorocketmq")
+    await broker.create_group("ordering", ordered=True, max_attempts=3)
+    async with (
+        Producer(broker.endpoint, topics=["orders"]),
+        SimpleConsumer(broker.endpoint, group="ordering", subscriptions=["orders"]),
+    ):
+        texts = [each.getMessage() for each in caplog.records]
+    assert [text.partition(f" started at {broker.endpoint}: ")[2] for text in texts] == [
+        "producer over gRPC; topics orders; 3 attempts, bodies of up to 4194304 bytes",
+        "simple consumer of group ordering over gRPC; topics orders; ordered, 3 attempts, up to 32 messages at once",
+    ]
+
+
+async def test_changed_settings_are_logged_by_what_has_changed(
+    consumer: SimpleConsumer, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.INFO, "aiorocketmq")
+    session = consumer._session
+    for batch in (7, 7):
+        session.take_settings(
+            session.access, pb.Settings(subscription=pb.Subscription(receive_batch_size=batch))
+        )
+    assert [each.getMessage() for each in caplog.records] == [
+        f"settings from {session.access} changed: receive_batch 32 to 7"
+    ]
 
 
 async def test_settings_out_of_bounds_are_warned_of_once(

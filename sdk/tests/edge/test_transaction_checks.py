@@ -251,7 +251,7 @@ async def test_an_answer_that_the_server_does_not_take_is_logged(broker: FakeBro
     ):
         await leave_open(producer)
         with broker.faults.refuse("EndTransaction", "INTERNAL_SERVER_ERROR") as fault:
-            async with logging_of("aiorocketmq._produce.transactions", "the server will check again"):
+            async with logging_of("aiorocketmq.producer", "the server will check again"):
                 await until_asked(broker, events)
     assert fault.hits == 1
 

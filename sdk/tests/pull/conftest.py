@@ -28,6 +28,6 @@ def no_background_fault(caplog: pytest.LogCaptureFixture) -> Iterator[None]:
     faults = [
         each
         for each in caplog.get_records("call")
-        if each.name == "aiorocketmq._aio.tasks" and each.levelno >= logging.ERROR
+        if each.name == "aiorocketmq.tasks" and each.levelno >= logging.ERROR
     ]
     assert faults == []

@@ -54,7 +54,5 @@ def no_background_fault(caplog: pytest.LogCaptureFixture) -> Iterator[None]:
     """A task of a client that ends by an error of ours shows nowhere but in the log."""
     yield
     records = caplog.get_records("call")
-    faults = [
-        each for each in records if each.name == "aiorocketmq._aio.tasks" and each.levelno >= logging.ERROR
-    ]
+    faults = [each for each in records if each.name == "aiorocketmq.tasks" and each.levelno >= logging.ERROR]
     assert faults == []

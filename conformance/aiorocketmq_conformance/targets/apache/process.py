@@ -13,7 +13,7 @@ from aiorocketmq_fake.testcontainers.apache import Program
 from aiorocketmq_conformance.targets.apache import guard
 from aiorocketmq_conformance.targets.apache.unavailable import ApacheUnavailableError
 
-logger = logging.getLogger(__name__)
+logger = logging.getLogger("aiorocketmq_conformance.servers")
 
 _LOOK_EVERY = 0.1
 _GUARD_MARGIN = 10.0

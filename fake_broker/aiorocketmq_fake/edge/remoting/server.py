@@ -25,7 +25,7 @@ from aiorocketmq_fake.edge.tls import ServerTls
 
 __all__ = ["RemotingServer"]
 
-logger = logging.getLogger(__name__)
+logger = logging.getLogger("aiorocketmq_fake.broker")
 
 VERSION = 513
 """The number of 5.5.0 (live 0)."""

@@ -40,7 +40,7 @@ from aiorocketmq_fake.edge.remoting_codes import (
 
 __all__ = ["Service"]
 
-logger = logging.getLogger(__name__)
+logger = logging.getLogger("aiorocketmq_fake.broker")
 
 _ONE_WAY = 2
 _MEMBER_ANSWERS = 10.0

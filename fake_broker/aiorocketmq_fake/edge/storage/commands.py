@@ -13,7 +13,7 @@ from aiorocketmq_fake.edge.storage.errors import DamagedDataError
 
 __all__ = ["Command", "Mark", "in_order", "pack", "redo", "unpack"]
 
-logger = logging.getLogger(__name__)
+logger = logging.getLogger("aiorocketmq_fake.data")
 
 Mark = tuple[int, int, int]
 # Any: each command of the core has its own arguments.

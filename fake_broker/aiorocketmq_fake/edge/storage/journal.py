@@ -22,7 +22,7 @@ from aiorocketmq_fake.edge.storage.pages import Pager
 
 __all__ = ["Journal"]
 
-logger = logging.getLogger(__name__)
+logger = logging.getLogger("aiorocketmq_fake.data")
 
 CHECKPOINT = 8 * 1024 * 1024
 """Bytes of journal after which a checkpoint is made; more if the state itself is larger."""

@@ -16,7 +16,7 @@ from aiorocketmq_fake.edge.storage.errors import DamagedDataError
 
 __all__ = ["Mark", "Marked", "beside"]
 
-logger = logging.getLogger(__name__)
+logger = logging.getLogger("aiorocketmq_fake.data")
 
 _SIZE = 47
 """Twenty digits, a blank, sixteen hexadecimal digits, a blank, eight of a checksum, and the end of the line."""

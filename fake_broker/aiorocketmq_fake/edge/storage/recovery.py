@@ -25,7 +25,7 @@ from aiorocketmq_fake.edge.storage.repair import cut, rebuild, set_aside
 
 __all__ = ["MakeCore", "open_data"]
 
-logger = logging.getLogger(__name__)
+logger = logging.getLogger("aiorocketmq_fake.data")
 
 MakeCore = Callable[[float], Broker]
 """Makes an empty core that starts at the given time."""
@@ -107,7 +107,7 @@ def _repair(
     def begin(found: _Found) -> tuple[Broker, Journal]:
         report = f"{damage} Repaired: {found.repaired}. The damaged file is kept as {copy}."
         begun = _begin(replace(found, repaired=report), now, memory)
-        logger.warning("%s", report)
+        logger.warning("the data folder was damaged: %s", report)
         return begun
 
     if isinstance(damage, DamagedDataError):

@@ -21,7 +21,7 @@ from aiorocketmq_fake.edge.storage.pages import Pager
 
 __all__ = ["cut", "rebuild", "set_aside"]
 
-logger = logging.getLogger(__name__)
+logger = logging.getLogger("aiorocketmq_fake.data")
 
 NOTHING = Outline((), (), ())
 
