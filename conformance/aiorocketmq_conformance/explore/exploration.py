@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import time
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, replace
@@ -19,6 +20,8 @@ from aiorocketmq_conformance.model.semantics import semantics_of
 from aiorocketmq_conformance.probe.clock import DrivenClock
 from aiorocketmq_conformance.target import Target
 from aiorocketmq_conformance.targets.interface import BrokerUnderTest
+
+logger = logging.getLogger(__name__)
 
 STUCK = 60.0
 """Real seconds after which a history on a fake hangs."""
@@ -80,10 +83,10 @@ async def _execute(plan: Plan, target: Target) -> Outcome:
     except HistoryFailed as error:
         failed.append(Violation("call", f"a call failed: {error}", error.at))
     except TimeoutError:
-        failed.append(Violation("hang", "the history did not end in time", execution.instant()))
-    violations = (*judge(execution.history.events, semantics), *failed)
-    lines = tuple(timeline(execution.history.events, violations))
-    return Outcome(plan, violations, lines, len(execution.history.events))
+        failed.append(Violation("hang", "the history did not end in time", execution.scribe.instant()))
+    violations = (*judge(execution.scribe.history.events, semantics), *failed)
+    lines = tuple(timeline(execution.scribe.history.events, violations))
+    return Outcome(plan, violations, lines, len(execution.scribe.history.events))
 
 
 def abilities_of(broker: BrokerUnderTest) -> Abilities:
@@ -92,18 +95,31 @@ def abilities_of(broker: BrokerUnderTest) -> Abilities:
     types = ["NORMAL", "NORMAL"]
     types += [
         name
-        for name, need in (("FIFO", "type.fifo"), ("DELAY", "type.delay"), ("TRANSACTION", "type.tx"))
+        for name, need in (
+            ("FIFO", "type.fifo"),
+            ("DELAY", "type.delay"),
+            ("TRANSACTION", "type.tx"),
+            ("PRIORITY", "type.priority"),
+        )
         if need in has
     ]
     kinds = set(Abilities().kinds)
-    needed = {"recall": "recall", "lag": "@lag", "reset": "@reset", "restart": "@restart", "forward": "dlq"}
+    needed = {
+        "recall": "recall",
+        "lag": "@lag",
+        "reset": "@reset",
+        "restart": "@restart",
+        "kill": "@process",
+        "pause": "@process",
+        "forward": "dlq",
+    }
     kinds -= {kind for kind, need in needed.items() if need not in has}
     if broker.spec.startswith(("fake", "mutant")):
         return Abilities(types=types, kinds=frozenset(kinds))
     # Histories on a server share it, and take real time.
     return Abilities(
         types=types,
-        kinds=frozenset(kinds - {"restart"}),
+        kinds=frozenset(kinds - {"restart", "kill", "pause"}),
         is_virtual=False,
         leases=(10.0, 10.0, 15.0),
         waits=(0.2, 0.5, 1.0, 2.0, 5.0, 10.5),
@@ -171,7 +187,13 @@ class Explorer:
         async def fails(numbers: Sequence[int]) -> bool:
             if self._is_stopped or time.monotonic() - started > SHRINKING:
                 return False
-            outcome = await execute(with_steps(failure.plan, frozenset(numbers)), self._broker)
+            try:
+                outcome = await execute(with_steps(failure.plan, frozenset(numbers)), self._broker)
+            except Exception:
+                # A server that is gone must not hide the failure that was found.
+                logger.warning("stopped leaving out steps", exc_info=True)
+                self._is_stopped = True
+                return False
             self.result.tried += 1
             if not outcome.rules & rules:
                 return False

@@ -8,8 +8,9 @@ from dataclasses import dataclass
 
 from aiorocketmq_conformance.explore.plan import ConsumerPlan, GroupPlan, Plan, Step, TopicPlan, Value
 
-TAGS = ("a", "b", "c", None)
-FILTERS = ("*", "*", "*", "a", "a || b", "b||c")
+# Two of them have the same 32-bit hash, others contain or resemble one another.
+TAGS = ("a", "b", "ab", "A", "Aa", "BB", None)
+FILTERS = ("*", "*", "*", "*", "a", "a || b", "ab||A", "Aa")
 MESSAGE_GROUPS = ("x", "y", "z")
 
 _WEIGHTS = {
@@ -28,6 +29,10 @@ _WEIGHTS = {
     "join": 2,
     "reset": 1,
     "restart": 1,
+    "kill": 1,
+    "pause": 1,
+    "route": 1,
+    "assignment": 1,
 }
 # Each history has one or two themes, as bugs need several steps of a kind.
 _THEMES: dict[str, dict[str, int]] = {
@@ -36,8 +41,9 @@ _THEMES: dict[str, dict[str, int]] = {
     "retries": {"receive": 20, "wait": 14},
     "transactions": {"commit": 10, "rollback": 6},
     "delays": {"recall": 6, "wait": 6},
-    "sessions": {"settings": 6, "subscribe": 3, "leave": 4, "join": 4},
-    "administration": {"reset": 5, "restart": 4, "lag": 6},
+    "priorities": {"send": 16, "receive": 8},
+    "sessions": {"route": 2, "assignment": 3, "settings": 6, "subscribe": 3, "leave": 4, "join": 4},
+    "administration": {"reset": 5, "restart": 3, "kill": 2, "pause": 2, "lag": 6},
     "dead letters": {"forward": 8, "wait": 6, "receive": 8},
 }
 
@@ -46,7 +52,7 @@ _THEMES: dict[str, dict[str, int]] = {
 class Abilities:
     """What a target can do, and how long its histories may take."""
 
-    types: Sequence[str] = ("NORMAL", "NORMAL", "FIFO", "DELAY", "TRANSACTION")
+    types: Sequence[str] = ("NORMAL", "NORMAL", "FIFO", "DELAY", "TRANSACTION", "PRIORITY")
     kinds: frozenset[str] = frozenset({*_WEIGHTS, "commit", "rollback", "recall"})
     is_virtual: bool = True
     leases: Sequence[float] = (10.0, 15.0, 30.0, 60.0)
@@ -87,7 +93,7 @@ def generate(seed: int, number: int, abilities: Abilities) -> Plan:
 
 def _fits(theme: str, topics: Sequence[TopicPlan]) -> bool:
     types = {topic.type for topic in topics}
-    needed = {"transactions": "TRANSACTION", "delays": "DELAY"}.get(theme)
+    needed = {"transactions": "TRANSACTION", "delays": "DELAY", "priorities": "PRIORITY"}.get(theme)
     return needed is None or needed in types
 
 
@@ -107,6 +113,7 @@ def _send(source: random.Random, abilities: Abilities) -> dict[str, Value]:
         "message_group": source.choice(MESSAGE_GROUPS),
         "delay": source.choice((-1.0, 0.5, 1.0, 2.5, 5.0, 12.0)),
         "bare": source.random() < 0.5,
+        "priority": source.randrange(8),
     }
 
 
@@ -114,7 +121,7 @@ def _illegal(source: random.Random, abilities: Abilities) -> dict[str, Value]:
     return {
         **_send(source, abilities),
         "place": source.randrange(16),
-        "fault": source.choice(("tag", "type")),
+        "fault": source.choice(("tag", "type", "topic")),
     }
 
 
@@ -182,4 +189,8 @@ _VALUES: dict[str, Callable[[random.Random, Abilities], dict[str, Value]]] = {
     "join": _picked("consumer"),
     "reset": lambda source, abilities: {"group": source.randrange(12), "to_end": source.random() < 0.5},
     "restart": lambda source, abilities: {},
+    "kill": lambda source, abilities: {},
+    "pause": lambda source, abilities: {"seconds": source.choice((2.0, 5.0, 8.0))},
+    "route": _picked("topic"),
+    "assignment": _picked("consumer"),
 }

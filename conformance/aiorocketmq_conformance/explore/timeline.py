@@ -6,7 +6,9 @@ from collections.abc import Iterable
 
 from aiorocketmq_conformance.model.calls import (
     Ack,
+    Assignment,
     Change,
+    Check,
     Drained,
     EndTransaction,
     Forward,
@@ -15,11 +17,14 @@ from aiorocketmq_conformance.model.calls import (
     Lag,
     Occurrence,
     Outgoing,
+    Pause,
     Recall,
     Receive,
     Reset,
     Restart,
+    Route,
     Send,
+    Settings,
     TopicCreated,
     Violation,
 )
@@ -113,13 +118,23 @@ def _text(event: Occurrence, names: dict[str, str]) -> str:
         case Forward():
             return f"{who} forwards {short(event.handle)} -> {event.code}"
         case EndTransaction():
-            what = "commits" if event.commit else "rolls back"
+            what = {"commit": "commits", "rollback": "rolls back"}.get(event.decision, "does not decide")
             return f"{who} {what} {short(event.message)} -> {event.code}"
+        case Check():
+            return f"{who} is asked about {short(event.content.id)}"
+        case Settings():
+            return ""
+        case Route():
+            return f"{who} asks for the route of {short(event.topic)} -> {event.code} queues {event.queues}"
+        case Assignment():
+            return f"{who} asks for its queues of {short(event.topic)} -> {event.code} queues {event.queues}"
         case Recall():
             return f"{who} recalls {short(event.message)} -> {event.code}"
         case Reset():
             where = "end" if event.to_end else "beginning"
             return f"reset of {short(event.group)} to the {where} of {short(event.topic)}"
+        case Pause():
+            return "pause of the server"
         case Restart():
             return "restart of the server"
         case Gone():

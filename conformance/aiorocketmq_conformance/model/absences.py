@@ -19,7 +19,8 @@ class Absences:
         knowledge = self._knowledge
         if receive.is_cut or receive.deliveries or receive.code not in EMPTY:
             return
-        if knowledge.group(receive.group).ordered:
+        is_early = receive.ended.at - receive.begun.at < receive.poll - 0.2
+        if knowledge.group(receive.group).ordered or (is_early and knowledge.may_drop(receive)):
             return
         for copy in self._waiting(receive.group, receive.topic):
             since = knowledge.available(receive.group, copy).high
@@ -94,12 +95,25 @@ class Absences:
         if drained.topic.startswith(DEAD_LETTERS):
             self._dead_letters(drained)
             return
+        self._unchecked(drained)
         for copy in self._waiting(drained.group, drained.topic):
             since = knowledge.available(drained.group, copy).high
             if since < FOREVER and since + knowledge.semantics.wake < drained.ended.at:
                 times = "never delivered" if copy.lease is None else "not redelivered"
                 text = f"{times} to {drained.group}, although visible for {drained.ended.at - since:.0f} s"
                 knowledge.report("lost", text, drained.ended, copy.message.id)
+
+    def _unchecked(self, drained: Drained) -> None:
+        """Judge half messages that nobody decided, and no producer was asked about."""
+        semantics = self._knowledge.semantics
+        patience = semantics.immunity + 2 * semantics.check_interval + semantics.wake
+        for message in self._knowledge.of_topic(drained.topic):
+            is_open = message.is_half and message.is_stored and not message.is_uncertain
+            is_open = is_open and message.committed is None and not message.is_rolled_back
+            if is_open and not message.times_checked and message.ended.at + patience < drained.begun.at:
+                age = drained.begun.at - message.ended.at
+                text = f"a half message was not checked for {age:.0f} s"
+                self._knowledge.report("check", text, drained.ended, message.id)
 
     def _dead_letters(self, drained: Drained) -> None:
         knowledge = self._knowledge

@@ -55,6 +55,9 @@ class Content:
     keys: tuple[str, ...] = ()
     properties: tuple[tuple[str, str], ...] = ()
     message_group: str = ""
+    priority: int | None = None
+    born_ms: int = 0
+    """Milliseconds since 1970."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -95,6 +98,8 @@ class Delivered:
     handle: str
     queue: int
     offset: int
+    stored: float
+    """The store time, seconds of the history."""
     at: Instant
     """When it arrived."""
     after: Instant
@@ -159,13 +164,22 @@ class Forward(Event):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EndTransaction(Event):
-    """A commit or a rollback."""
+    """The end of a transaction."""
 
     topic: str
     message: str
     transaction: str
-    commit: bool
+    decision: str
+    """`commit`, `rollback` or `unspecified`."""
     code: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Check(Event):
+    """A server asked a producer how a transaction ended; both instants are its arrival."""
+
+    content: Content
+    transaction: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -176,6 +190,34 @@ class Recall(Event):
     message: str
     """The message whose handle was sent."""
     code: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Settings(Event):
+    """A consumer sent its settings, and got those of its group."""
+
+    group: str
+    ordered: bool
+    max_attempts: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Route(Event):
+    """A query for the route of a topic."""
+
+    topic: str
+    code: str
+    queues: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Assignment(Event):
+    """A query for the queues that a consumer may receive from."""
+
+    group: str
+    topic: str
+    code: str
+    queues: tuple[int, ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -190,6 +232,11 @@ class Reset(Event):
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Restart(Event):
     """The server was restarted gracefully."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Pause(Event):
+    """The server was paused, as SIGSTOP does."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -218,8 +265,8 @@ class Drained(Event):
 
 
 Occurrence: TypeAlias = (
-    TopicCreated | GroupCreated | Send | Receive | Ack | Change | Forward | EndTransaction | Recall | Reset
-    | Restart | Gone | Lag | Drained
+    TopicCreated | GroupCreated | Send | Receive | Ack | Change | Forward | EndTransaction | Check | Recall | Settings
+    | Route | Assignment | Reset | Restart | Pause | Gone | Lag | Drained
 )  # fmt: skip
 
 

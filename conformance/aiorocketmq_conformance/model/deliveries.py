@@ -6,7 +6,15 @@ from collections.abc import Iterator
 
 from aiorocketmq_conformance.model.calls import OK, Content, Delivered, Receive
 from aiorocketmq_conformance.model.knowledge import Knowledge
-from aiorocketmq_conformance.model.state import FOREVER, Copy, Interval, Lease, Reading, Sent, matches
+from aiorocketmq_conformance.model.state import (
+    FOREVER,
+    Copy,
+    Interval,
+    Lease,
+    Reading,
+    Sent,
+    matches,
+)
 
 EMPTY = frozenset({OK, "MESSAGE_NOT_FOUND"})
 
@@ -40,19 +48,11 @@ class Deliveries:
             report("receive", text, receive.ended)
         took = receive.ended.at - receive.begun.at
         is_early = not receive.deliveries and took < receive.poll - 0.2
-        may_drop = semantics.exhausted_end_polls and (
-            self._knowledge.group(receive.group).ordered or self._gives_up(receive)
-        )
-        if is_early and not may_drop:
+        if is_early and not self._knowledge.may_drop(receive):
             report("poll", f"a poll of {receive.poll:g} s ended empty after {took:.3f} s", receive.ended)
-        if took > receive.poll + semantics.poll_late:
+        paused = self._knowledge.paused(receive.begun.at, receive.ended.at)
+        if took > receive.poll + semantics.poll_late + paused:
             report("poll", f"a poll of {receive.poll:g} s took {took:.3f} s", receive.ended)
-
-    def _gives_up(self, receive: Receive) -> bool:
-        return any(
-            (group, topic) == (receive.group, receive.topic) and self._knowledge.is_exhausted(group, copy)
-            for (group, topic, _), copy in self._knowledge.copies.items()
-        )
 
     def deliver(self, receive: Receive, place: int) -> None:
         """Judge one message of a response, and lease it."""
@@ -76,9 +76,13 @@ class Deliveries:
             self._check_lease(receive, one, copy)
             self._check_attempt(receive, one, copy)
             self._check_late(receive, one, copy)
+            self._check_store_time(receive, one, copy)
         self._check_position(receive, one, copy)
+        topic = self._knowledge.topics.get(receive.topic)
         if self._knowledge.group(receive.group).ordered:
             self._check_order(receive, place, copy)
+        if topic is not None and topic.type == "PRIORITY":
+            self._check_priority(receive, place, copy, topic.queues)
         self._lease(receive, one, copy)
 
     def _report(self, rule: str, text: str, one: Delivered) -> None:
@@ -92,7 +96,7 @@ class Deliveries:
         if one.content.topic != receive.topic or (origin is None and sent.topic != receive.topic):
             text = f"a receive from {receive.topic} was answered with a message of {one.content.topic}"
             self._report("topic", text, one)
-        for name in ("body", "tag", "keys", "properties", "message_group"):
+        for name in ("body", "tag", "keys", "properties", "message_group", "priority", "born_ms"):
             was, came = getattr(sent, name), getattr(one.content, name)
             if was != came:
                 self._report("content", f"the {name} {_short(was)} was delivered as {_short(came)}", one)
@@ -156,8 +160,8 @@ class Deliveries:
         else:
             last = lease.delivery.attempt
             allowed = {last + 1} if lease.counts else {last} if lease.counts is False else {last, last + 1}
-            if self._knowledge.semantics.order_by_queue and group.ordered:
-                allowed = set(range(1, last + 2))
+            if self._knowledge.blurs_attempts(group.name):
+                allowed = set(range(1, copy.times + 2))
         if one.attempt not in allowed:
             expected = " or ".join(map(str, sorted(allowed)))
             self._report("attempt", f"delivered as attempt {one.attempt}, not {expected}", one)
@@ -176,6 +180,15 @@ class Deliveries:
         late = one.at.at - since - knowledge.semantics.wake
         if since < FOREVER and late > 0:
             self._report("wake", f"a waiting poll was answered {late:.3f} s too late", one)
+
+    def _check_store_time(self, receive: Receive, one: Delivered, copy: Copy) -> None:
+        message, early = copy.message, self._knowledge.semantics.early
+        is_plain = not message.is_half and message.outgoing.deliver_at is None
+        is_first = copy.lease is None and is_plain and receive.topic in self._knowledge.topics
+        in_time = message.begun.at - early <= one.stored <= message.ended.at + early
+        if is_first and message.is_stored and not in_time:
+            took = f"{message.begun.at:.3f} to {message.ended.at:.3f} s"
+            self._report("store time", f"sent at {took}, and stored at {one.stored:.3f} s", one)
 
     def _check_position(self, receive: Receive, one: Delivered, copy: Copy) -> None:
         knowledge, message = self._knowledge, copy.message
@@ -230,6 +243,21 @@ class Deliveries:
             )
             if same and sent is not None and message.is_before(sent):
                 self._report("order", "delivered behind a later message of its message group", one)
+                return
+
+    def _check_priority(self, receive: Receive, place: int, copy: Copy, queues: int) -> None:
+        """Judge a batch of fresh messages with priorities: there are as many levels as queues."""
+        one = receive.deliveries[place]
+        for before in receive.deliveries[:place]:
+            sent = self._knowledge.messages.get(before.content.id)
+            is_fresh = (
+                sent is not None and self._knowledge.copy(receive.group, receive.topic, sent).times == 1
+            )
+            if copy.times > 0 or not is_fresh or before.after != one.after:
+                continue
+            levels = [min(each.content.priority or 0, queues - 1) for each in (before, one)]
+            if levels[0] < levels[1]:
+                self._report("priority", "delivered behind a message with a lower priority", one)
                 return
 
     def _beside(self, message: Sent) -> Iterator[Sent]:

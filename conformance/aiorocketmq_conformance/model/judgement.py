@@ -12,7 +12,9 @@ from functools import partial
 from aiorocketmq_conformance.model.absences import Absences
 from aiorocketmq_conformance.model.calls import (
     Ack,
+    Assignment,
     Change,
+    Check,
     Drained,
     EndTransaction,
     Forward,
@@ -20,11 +22,14 @@ from aiorocketmq_conformance.model.calls import (
     GroupCreated,
     Lag,
     Occurrence,
+    Pause,
     Recall,
     Receive,
     Reset,
     Restart,
+    Route,
     Send,
+    Settings,
     TopicCreated,
     Violation,
 )
@@ -57,6 +62,10 @@ def judge(events: Iterable[Occurrence], semantics: Semantics) -> list[Violation]
             case EndTransaction():
                 plan(begin, partial(sending.begin_end, event))
                 plan(end, partial(sending.end_end, event))
+            case Check():
+                plan(end, partial(sending.checked, event))
+            case Settings() | Route() | Assignment():
+                plan(end, partial(lifecycle.answered, event))
             case Recall():
                 plan(end, partial(sending.recalled, event))
             case Receive():
@@ -78,6 +87,8 @@ def judge(events: Iterable[Occurrence], semantics: Semantics) -> list[Violation]
                 plan(begin, partial(lifecycle.reset, event))
             case Restart():
                 plan(begin, partial(lifecycle.restarted, event))
+            case Pause():
+                knowledge.pauses.append(event)
             case Gone():
                 plan(begin, partial(lifecycle.left, event))
             case Lag():

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from aiorocketmq_conformance.model.calls import Instant, Violation
+from aiorocketmq_conformance.model.calls import Instant, Pause, Receive, Violation
 from aiorocketmq_conformance.model.semantics import Semantics
 from aiorocketmq_conformance.model.state import (
     DEAD_LETTERS,
@@ -16,6 +16,7 @@ from aiorocketmq_conformance.model.state import (
     Reading,
     Sent,
     Topic,
+    hash_of,
     matches,
 )
 
@@ -36,6 +37,7 @@ class Knowledge:
         """Group, topic, copy and lease of every handle."""
         self.positions: dict[tuple[str, int, int], str] = {}
         """Message ids by topic, queue and offset."""
+        self.pauses: list[Pause] = []
         self.restarted: Instant | None = None
         """The last restart."""
         self.violations: list[Violation] = []
@@ -92,13 +94,27 @@ class Knowledge:
         if lease is None:
             shown = self.visible(copy.message)
             if copy.visible_again is not None:
-                return Interval(max(shown.low, copy.visible_again.at), max(shown.high, copy.visible_again.at))
-            return shown
+                shown = Interval(
+                    max(shown.low, copy.visible_again.at), max(shown.high, copy.visible_again.at)
+                )
+            return self._after_pauses(shown)
         if self.group(group).ordered:
             window = self.semantics.ordered
         else:
             window = self.semantics.nack if lease.was_changed else self.semantics.revive
-        return lease.end.plus(window)
+        return self._after_pauses(lease.end.plus(window))
+
+    def _after_pauses(self, interval: Interval) -> Interval:
+        """Return an interval whose latest moment is not in a pause: nothing becomes visible then."""
+        for pause in self.pauses:
+            if pause.begun.at <= interval.high <= pause.ended.at:
+                interval = Interval(interval.low, pause.ended.at)
+        return interval
+
+    def paused(self, begun: float, ended: float) -> float:
+        """Return how long the server was paused between two moments."""
+        overlaps = (min(ended, pause.ended.at) - max(begun, pause.begun.at) for pause in self.pauses)
+        return sum(max(0.0, overlap) for overlap in overlaps)
 
     def is_exhausted(self, group: str, copy: Copy) -> bool:
         """Return whether its last delivery was the last attempt."""
@@ -112,6 +128,26 @@ class Knowledge:
     def blurs_attempts(self, group: str) -> bool:
         """Return whether all messages of a batch show the smallest attempt among them (R8.13)."""
         return self.semantics.order_by_queue and self.group(group).ordered
+
+    def may_drop(self, receive: Receive) -> bool:
+        """Return whether a server may have dropped all that a poll found, and ended it at once."""
+        if not self.semantics.exhausted_end_polls:
+            return False
+        reading = self.readings[receive.group, receive.topic]
+        is_open = self.group(receive.group).ordered or reading.was_reset or reading.was_cut
+        return is_open or self._gives_up(receive) or self._hashes_collide(receive)
+
+    def _hashes_collide(self, receive: Receive) -> bool:
+        """Some servers read by the 32-bit hashes of tags, and drop afterwards what does not match (R5.23)."""
+        wanted = {hash_of(term.strip()) for term in receive.filter.split("||")}
+        tags = {each.outgoing.content.tag for each in self.of_topic(receive.topic)}
+        return any(tag and hash_of(tag) in wanted and not matches(receive.filter, tag) for tag in tags)
+
+    def _gives_up(self, receive: Receive) -> bool:
+        return any(
+            (group, topic) == (receive.group, receive.topic) and self.is_exhausted(group, copy)
+            for (group, topic, _), copy in self.copies.items()
+        )
 
     def dead_letters(self, group: str, copy: Copy, at: float) -> tuple[int, int]:
         """Return how many dead letters of a copy there may be at a time, at least and at most."""

@@ -2,7 +2,17 @@
 
 from __future__ import annotations
 
-from aiorocketmq_conformance.model.calls import Gone, GroupCreated, Reset, Restart, TopicCreated
+from aiorocketmq_conformance.model.calls import (
+    OK,
+    Assignment,
+    Gone,
+    GroupCreated,
+    Reset,
+    Restart,
+    Route,
+    Settings,
+    TopicCreated,
+)
 from aiorocketmq_conformance.model.knowledge import Knowledge
 from aiorocketmq_conformance.model.state import Group, Interval, Reading, Topic
 
@@ -23,6 +33,26 @@ class Lifecycle:
         else:
             group = Group(event.group, event.begun, event.ordered, event.max_attempts)
             self._knowledge.groups[event.group] = group
+
+    def answered(self, event: Settings | Route | Assignment) -> None:
+        """Judge what a server says of a group or a topic."""
+        report = self._knowledge.report
+        if isinstance(event, Settings):
+            group = self._knowledge.group(event.group)
+            told, real = (event.ordered, event.max_attempts), (group.ordered, group.max_attempts)
+            if told != real:
+                text = f"order and attempts of a group were answered as {told}, not {real}"
+                report("settings", text, event.ended)
+            return
+        topic = self._knowledge.topics.get(event.topic)
+        if topic is None:
+            return
+        expected = tuple(range(topic.queues))
+        # Unordered groups receive from all queues at once, under the number -1.
+        if event.code != OK or event.queues not in (expected, (-1,)):
+            what = "route" if isinstance(event, Route) else "assignment"
+            text = f"a {what} was answered with {event.code} and queues {event.queues}, not {expected}"
+            report(what, text, event.ended)
 
     def left(self, event: Gone) -> None:
         """End the renewal of a client's leases."""

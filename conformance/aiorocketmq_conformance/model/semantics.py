@@ -5,6 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+AGE_OF_CHECKED = 3.0
+"""Some servers count the age of a half message from its birth, in whole seconds."""
+
 
 @dataclass(frozen=True, slots=True)
 class Semantics:
@@ -35,6 +38,9 @@ class Semantics:
     """A redelivery has the queue and offset of the first delivery."""
     exhausted_end_polls: bool
     """A poll ends empty at once if all that it found is given up."""
+    immunity: float
+    """A half message is not checked earlier than this after its send."""
+    check_interval: float
     recall_margin: float
     """A recall nearer to the delivery time than this may be refused."""
     transaction_memory: float
@@ -80,6 +86,8 @@ def semantics_of(numbers: Mapping[str, float | int | str]) -> Semantics:
         starts_at_creation=numbers["group.start"] == "creation",
         keeps_position=numbers["retry.position"] == "kept",
         exhausted_end_polls=numbers["poll.exhausted"] == "ends",
+        immunity=number("tx.immunity") - AGE_OF_CHECKED,
+        check_interval=number("tx.interval"),
         recall_margin=number("recall.margin"),
         transaction_memory=number("tx.memory"),
     )

@@ -2,7 +2,15 @@
 
 from __future__ import annotations
 
-from aiorocketmq_conformance.model.calls import OK, UNKNOWN, EndTransaction, Outgoing, Recall, Send
+from aiorocketmq_conformance.model.calls import (
+    OK,
+    UNKNOWN,
+    Check,
+    EndTransaction,
+    Outgoing,
+    Recall,
+    Send,
+)
 from aiorocketmq_conformance.model.knowledge import Knowledge
 from aiorocketmq_conformance.model.state import Sent
 
@@ -58,21 +66,23 @@ class Sending:
     def begin_end(self, end: EndTransaction) -> None:
         """Let a half message be delivered from the begin of its commit on."""
         message = self._knowledge.messages[end.message]
-        if end.commit and end.code in {OK, *SERVER_FAULTS} and message.committed is None:
-            if not message.is_rolled_back:
-                message.committed = end.begun
-            message.is_uncertain = message.is_uncertain or end.code != OK
+        is_possible = end.code in {OK, *SERVER_FAULTS} and not message.is_rolled_back
+        if end.decision == "commit" and is_possible and message.committed is None:
+            message.committed = end.begun
 
     def end_end(self, end: EndTransaction) -> None:
         """Judge the response to the end of a transaction."""
         message = self._knowledge.messages[end.message]
         is_decided = message.visible is not None or message.is_rolled_back
+        report = self._knowledge.report
         if end.code in SERVER_FAULTS:
             message.is_uncertain = message.is_uncertain or not is_decided
+        elif end.decision == "unspecified":
+            # Some servers take it as a rollback, all may refuse it.
+            message.is_uncertain = message.is_uncertain or (end.code == OK and not is_decided)
         elif is_decided:
             if end.code == OK and self._knowledge.semantics.checks_leases:
-                text = "a second decision was accepted"
-                self._knowledge.report("transaction", text, end.ended, message.id)
+                report("transaction", "a second decision was accepted", end.ended, message.id)
         elif end.code != OK:
             # A proxy remembers transactions for a while only, and not over a restart.
             restarted = self._knowledge.restarted
@@ -80,11 +90,30 @@ class Sending:
             if end.ended.at > remembered or (restarted is not None and restarted.step > message.ended.step):
                 return
             text = f"the first decision was answered with {end.code}"
-            self._knowledge.report("transaction", text, end.ended, message.id)
-        elif end.commit:
+            report("transaction", text, end.ended, message.id)
+        elif end.decision == "commit":
             message.visible = end.ended
         else:
             message.is_rolled_back = True
+
+    def checked(self, check: Check) -> None:
+        """Judge a transaction check of the server."""
+        message = self._knowledge.messages.get(check.content.id)
+        if message is None or not message.is_half:
+            self._knowledge.report("check", "a message was checked that is not half", check.ended)
+            return
+        message.times_checked += 1
+        if (
+            message.times_checked == 1
+            and check.ended.at < message.begun.at + self._knowledge.semantics.immunity
+        ):
+            age = check.ended.at - message.begun.at
+            self._knowledge.report("check", f"checked {age:.3f} s after the send", check.ended, message.id)
+        for name in ("body", "tag", "keys", "properties", "born_ms"):
+            was, came = getattr(message.outgoing.content, name), getattr(check.content, name)
+            if was != came:
+                text = f"the {name} {was!r} was checked as {came!r}"
+                self._knowledge.report("check", text, check.ended, message.id)
 
     def recalled(self, recall: Recall) -> None:
         """Judge the response to a recall."""

@@ -41,6 +41,7 @@ class Sent:
     visible: Instant | None = None
     """Since when it surely is visible, apart from a delivery time."""
     is_rolled_back: bool = False
+    times_checked: int = 0
     recalled: Instant | None = None
     is_uncertain: bool = False
     """A send, commit or recall has an unknown outcome."""
@@ -150,3 +151,11 @@ def matches(filter_: str, tag: str | None) -> bool:
     """Return whether a TAG expression matches a tag."""
     terms = [term.strip() for term in filter_.split("||")]
     return "*" in terms or (tag or "") in terms
+
+
+def hash_of(tag: str) -> int:
+    """Return the hash by which servers in Java compare tags first."""
+    value = 0
+    for unit in tag:
+        value = (31 * value + ord(unit)) & 0xFFFFFFFF
+    return value

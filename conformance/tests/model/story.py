@@ -46,6 +46,7 @@ class Story:
         self._step = 0
         self._type = type_
         self.handles: dict[str, str] = {}
+        self.sent: dict[str, float] = {}
         self.events.append(TopicCreated(**self.span(), topic=TOPIC, type=type_, queues=queues))
         self.events.append(GroupCreated(**self.span(), group=GROUP, ordered=ordered, max_attempts=limit))
 
@@ -66,6 +67,7 @@ class Story:
         )
 
     def send(self, *names: str, code: str = "OK", due: float | None = None, **changes: Any) -> Story:
+        self.sent |= dict.fromkeys(names, self.now)
         legal = changes.pop("is_legal", True)
         messages = tuple(
             Outgoing(content=self.content(name, **changes), type=self._type, deliver_at=due, is_legal=legal)
@@ -87,6 +89,7 @@ class Story:
         topic: str = TOPIC,
         place: tuple[int, int] | None = None,
         poll: float = 5.0,
+        stored: float | None = None,
         changes: dict[str, Any] | None = None,
         **fields: Any,
     ) -> Story:
@@ -104,6 +107,7 @@ class Story:
                     handle=self.handles[name],
                     queue=queue,
                     offset=offset,
+                    stored=self.sent.get(name, now) if stored is None else stored,
                     after=Instant(now, self._step if begun is None else start.step),
                     at=self.instant(),
                 )
@@ -167,14 +171,14 @@ class Story:
         )
         return self
 
-    def end(self, name: str, *, commit: bool = True, code: str = "OK") -> Story:
+    def end(self, name: str, decision: str = "commit", *, code: str = "OK") -> Story:
         self.events.append(
             EndTransaction(
                 **self.span(),
                 topic=TOPIC,
                 message=name,
                 transaction=f"tx of {name}",
-                commit=commit,
+                decision=decision,
                 code=code,
             )
         )

@@ -205,8 +205,8 @@ PAIRS: dict[str, tuple[str, Story, Story]] = {
     ),
     "rolled back and delivered": (
         "transaction",
-        Story(type_="TRANSACTION").send("m").end("m", commit=False).receive("m"),
-        Story(type_="TRANSACTION").send("m").end("m", commit=False).at(9).receive(begun=4),
+        Story(type_="TRANSACTION").send("m").end("m", "rollback").receive("m"),
+        Story(type_="TRANSACTION").send("m").end("m", "rollback").at(9).receive(begun=4),
     ),
     "second decision accepted": (
         "transaction",

@@ -1,0 +1,449 @@
+"""The consumers of a history: receives, and what is done with the handles of deliveries."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import dataclass, field
+
+from aiorocketmq.wire import messages as pb
+
+from aiorocketmq_conformance.explore.plan import ConsumerPlan, Step
+from aiorocketmq_conformance.explore.producing import content_of
+from aiorocketmq_conformance.explore.scribe import Scribe
+from aiorocketmq_conformance.model.calls import (
+    UNKNOWN,
+    Ack,
+    Assignment,
+    Change,
+    Delivered,
+    Forward,
+    Gone,
+    Instant,
+    Receive,
+    Settings,
+)
+from aiorocketmq_conformance.model.semantics import Semantics
+from aiorocketmq_conformance.probe import requests
+from aiorocketmq_conformance.probe.answers import Delivery, Received, code_name, code_of
+from aiorocketmq_conformance.probe.client import ProbeClient
+
+HOLD = 2.0
+"""Seconds that a renewed lease lasts after its client has left, with some tolerance."""
+POLLS = 2
+"""Polls of one consumer at a time."""
+
+
+@dataclass(slots=True, eq=False)
+class Member:
+    """A consumer while it lives."""
+
+    plan: ConsumerPlan
+    client: ProbeClient
+    group: str
+    topic: str
+    limit: int
+    filter: str
+    is_alive: bool = True
+    polls: set[asyncio.Task[None]] = field(default_factory=set)
+
+    @property
+    def name(self) -> str:
+        """The client id."""
+        return self.client.client_id
+
+    @property
+    def kind(self) -> int:
+        """The type of the client."""
+        return pb.ClientType.PUSH_CONSUMER if self.plan.renews else pb.ClientType.SIMPLE_CONSUMER
+
+
+@dataclass(slots=True, eq=False)
+class Held:
+    """A delivery, and what was done with it, as its consumer knows."""
+
+    delivery: Delivery
+    member: Member
+    handles: list[str]
+    end: float
+    is_renewed: bool
+    is_settled: bool = False
+
+    @property
+    def pair(self) -> tuple[str, str]:
+        """Message id and newest handle."""
+        return self.delivery.id, self.handles[-1]
+
+
+class Consuming:
+    """All consumers, and the deliveries that they got."""
+
+    def __init__(self, scribe: Scribe, semantics: Semantics, *, suspends: bool) -> None:
+        """`suspends`: the target knows changes that do not count an attempt."""
+        self.horizon = 0.0
+        """When the last lease ends, at the latest."""
+        self.members: list[Member] = []
+        self.held: list[Held] = []
+        self.restarts = 0
+        self._scribe = scribe
+        self._semantics = semantics
+        self._suspends = suspends
+
+    # Sessions
+
+    def alive(self) -> list[Member]:
+        """Return the consumers that have not left."""
+        return [member for member in self.members if member.is_alive]
+
+    def chosen(self, step: Step) -> Member | None:
+        """Return the consumer of a step; None if there is none any more."""
+        members = self.alive()
+        return members[step.integer("consumer") % len(members)] if members else None
+
+    async def join(
+        self, plan: ConsumerPlan, client: ProbeClient, group: str, topic: str, limit: int
+    ) -> Member:
+        """Let a consumer join a group."""
+        member = Member(plan, client, group, topic, limit, plan.filter)
+        await self.send_settings(member)
+        self.members.append(member)
+        return member
+
+    async def send_settings(self, member: Member) -> None:
+        """Send a consumer's settings."""
+        begun = self._scribe.instant()
+        settings = requests.consumer_settings(member.group, {member.topic: member.filter}, member.kind)
+        reply = await member.client.send_settings(settings)
+        self._scribe.history.add(
+            Settings(
+                begun=begun,
+                ended=self._scribe.instant(),
+                client=member.name,
+                group=member.group,
+                ordered=reply.subscription.fifo,
+                max_attempts=reply.backoff_policy.max_attempts,
+            )
+        )
+
+    async def assignment(self, step: Step) -> None:
+        """Ask which queues a consumer may receive from."""
+        member = self.chosen(step)
+        if member is None:
+            return
+        begun = self._scribe.instant()
+        reply = await member.client.query_assignment(member.topic, member.group)
+        queues = {each.message_queue.id for each in reply.assignments}
+        self._scribe.history.add(
+            Assignment(
+                begun=begun,
+                ended=self._scribe.instant(),
+                client=member.name,
+                group=member.group,
+                topic=member.topic,
+                code=code_of(reply),
+                queues=tuple(sorted(queues)),
+            )
+        )
+
+    async def settings(self, step: Step) -> None:
+        """Send settings again, on the same stream or on another one beside it."""
+        member = self.chosen(step)
+        if member is not None:
+            if step.integer("again") % 2:
+                await member.client.open_stream()
+            await self.send_settings(member)
+
+    async def subscribe(self, step: Step) -> None:
+        """Change the filter of a consumer, also while it polls."""
+        member = self.chosen(step)
+        if member is not None:
+            member.filter = step.text("filter")
+            await self.send_settings(member)
+
+    async def leave(self, member: Member, *, crashes: bool) -> None:
+        """Let a consumer terminate, or vanish."""
+        if not crashes and not self._semantics.checks_leases:
+            # There a poll goes on without its client, and takes messages.
+            await self.polled(member)
+        begun = self._scribe.instant()
+        member.is_alive = False
+        if crashes:
+            await member.client.disconnect()
+            await asyncio.sleep(0.005)  # until the server knows
+        else:
+            await member.client.terminate(member.group)
+        ended = self._scribe.instant()
+        self._scribe.history.add(Gone(begun=begun, ended=ended, client=member.name, crashed=crashes))
+        rest = self._semantics.expiry if crashes else 0.0
+        for held in self.held:
+            if held.member is member:
+                self._end_renewal(held, rest)
+
+    def end_renewals(self) -> None:
+        """Note that a restart has ended all renewals."""
+        now = self._scribe.now()
+        for held in self.held:
+            age = now - (held.delivery.at - self._scribe.started)
+            self._end_renewal(held, self._semantics.rest_of_renewed(age))
+
+    def _end_renewal(self, held: Held, rest: float) -> None:
+        if held.is_renewed and not held.is_settled:
+            held.is_renewed, held.end = False, self._scribe.now() + rest + HOLD
+            self.horizon = max(self.horizon, held.end)
+
+    async def close(self) -> None:
+        """Disconnect everybody."""
+        for member in self.members:
+            for poll in member.polls:
+                poll.cancel()
+            await asyncio.gather(*member.polls, return_exceptions=True)
+            await member.client.disconnect()
+
+    # Receives
+
+    async def receive(self, step: Step) -> None:
+        """Start a receive; it goes on in the background if it finds nothing."""
+        member = self.chosen(step)
+        if member is not None and len(member.polls) < POLLS:
+            self.poll(member, step.integer("batch"), step.real("invisible"), step.real("poll"))
+            await asyncio.sleep(0)
+
+    def poll(self, member: Member, batch: int, invisible: float, poll: float) -> asyncio.Task[None]:
+        """Start a poll of a consumer."""
+        task = asyncio.create_task(self._receive(member, batch, invisible, poll))
+        member.polls.add(task)
+        task.add_done_callback(member.polls.discard)
+        return task
+
+    async def polled(self, member: Member) -> None:
+        """Wait for the end of a consumer's polls."""
+        while member.polls:
+            await self._scribe.settle()
+            if member.polls:
+                await self._scribe.clock.sleep(0.5 if self._scribe.is_exact else 0.05)
+
+    async def _receive(self, member: Member, batch: int, invisible: float, poll: float) -> None:
+        begun, restarts = self._scribe.instant(), self.restarts
+        renews, expression = member.plan.renews, member.filter
+        lease = self._semantics.renewed if renews else invisible
+        code, deliveries = UNKNOWN, list[Delivered]()
+        try:
+            received = await member.client.receive(
+                member.topic,
+                member.group,
+                batch=batch,
+                invisible=None if renews else invisible,
+                poll=poll,
+                expression=expression,
+                auto_renew=renews,
+            )
+            code = _code(received)
+            for one in received.deliveries:
+                deliveries.append(self._delivered(one, begun))
+                end = one.at - self._scribe.started + lease
+                self.held.append(Held(one, member, [one.handle], end, renews))
+                self.horizon = max(self.horizon, end)
+        finally:
+            # A crash cancels it; its filter may have taken effect all the same.
+            self._scribe.history.add(
+                Receive(
+                    begun=begun,
+                    ended=self._scribe.instant(),
+                    client=member.name,
+                    group=member.group,
+                    topic=member.topic,
+                    filter=expression,
+                    batch=batch,
+                    invisible=lease,
+                    poll=poll,
+                    auto_renew=renews,
+                    code=code,
+                    deliveries=tuple(deliveries),
+                    is_cut=not member.is_alive or self.restarts != restarts,
+                )
+            )
+
+    def _delivered(self, one: Delivery, begun: Instant) -> Delivered:
+        at = one.at - self._scribe.started
+        return Delivered(
+            content=content_of(one.message),
+            attempt=one.attempt,
+            handle=one.handle,
+            queue=one.queue,
+            offset=one.offset,
+            stored=one.stored_at - self._scribe.wall(0.0),
+            after=self._scribe.after(begun, at),
+            at=self._scribe.instant(at),
+        )
+
+    # Handles
+
+    def leased(self, group: str | None = None) -> list[Held]:
+        """Return the deliveries whose leases are alive, as the consumers know."""
+        now = self._scribe.now()
+        return [
+            held
+            for held in self.held
+            if not held.is_settled
+            and (held.is_renewed or held.end > now)
+            and group in (None, held.member.group)
+        ]
+
+    def _pick(self, step: Step, candidates: list[Held], count: int = 1) -> list[Held]:
+        if not candidates:
+            return []
+        # Recent deliveries are chosen more often.
+        first = (step.integer("pick") * step.integer("pick") // 64) % len(candidates)
+        return list(reversed(candidates))[first : first + count]
+
+    async def ack(self, step: Step) -> None:
+        """Acknowledge some deliveries of a group in one request."""
+        member = self.chosen(step)
+        chosen = [] if member is None else self._pick(step, self.leased(member.group), step.integer("count"))
+        if member is not None and chosen:
+            await self.acknowledge(member, chosen)
+
+    async def acknowledge(self, member: Member, chosen: list[Held]) -> None:
+        """Acknowledge deliveries with their newest handles."""
+        codes = await self._ack(member, member.group, member.topic, [held.pair for held in chosen])
+        for held, code in zip(chosen, codes, strict=True):
+            held.is_settled = held.is_settled or code == "OK"
+
+    async def _ack(self, member: Member, group: str, topic: str, entries: list[tuple[str, str]]) -> list[str]:
+        begun = self._scribe.instant()
+        reply = await member.client.ack(topic, group, *entries)
+        codes = [code_of(entry) for entry in reply.entries]
+        self._scribe.history.add(
+            Ack(
+                begun=begun,
+                ended=self._scribe.instant(),
+                client=member.name,
+                group=group,
+                topic=topic,
+                entries=tuple(entries),
+                code=code_of(reply),
+                codes=tuple(codes),
+                echoed=tuple((entry.message_id, entry.receipt_handle) for entry in reply.entries),
+            )
+        )
+        return codes if len(codes) == len(entries) else [code_of(reply)] * len(entries)
+
+    async def change(self, step: Step) -> None:
+        """Change the lease of a delivery."""
+        member = self.chosen(step)
+        for held in [] if member is None else self._pick(step, self.leased(member.group)):
+            assert member is not None
+            suspends = bool(step.values["suspend"]) and self._suspends
+            await self._change(member, held, held.handles[-1], step.real("seconds"), suspends=suspends)
+
+    async def _change(
+        self, member: Member, held: Held, handle: str, seconds: float, *, suspends: bool = False
+    ) -> None:
+        request = pb.ChangeInvisibleDurationRequest(
+            group=requests.resource(held.member.group),
+            topic=requests.resource(held.member.topic),
+            receipt_handle=handle,
+            message_id=held.delivery.id,
+        )
+        requests.duration(request.invisible_duration, seconds)
+        if suspends:
+            request.suspend = True
+        begun = self._scribe.instant()
+        reply = await member.client.unary("ChangeInvisibleDuration", request)
+        code = code_of(reply)
+        new_handle = reply.receipt_handle if code == "OK" else ""
+        self._scribe.history.add(
+            Change(
+                begun=begun,
+                ended=self._scribe.instant(),
+                client=member.name,
+                group=held.member.group,
+                topic=held.member.topic,
+                message=held.delivery.id,
+                handle=handle,
+                seconds=seconds,
+                suspend=suspends,
+                code=code,
+                new_handle=new_handle,
+            )
+        )
+        if code == "OK":
+            held.end, held.is_renewed = self._scribe.now() + seconds, False
+            self.horizon = max(self.horizon, held.end)
+            if new_handle:
+                held.handles.append(new_handle)
+
+    async def forward(self, step: Step) -> None:
+        """Move a delivery to the dead letters."""
+        member = self.chosen(step)
+        for held in [] if member is None else self._pick(step, self.leased(member.group)):
+            # With a changed or renewed handle, Apache's servers move another message (live-broker-consumption 5a).
+            is_safe = len(held.handles) == 1 and not held.member.plan.renews
+            if member is not None and (self._semantics.checks_leases or is_safe):
+                await self._forward(member, held, held.handles[-1])
+
+    async def _forward(self, member: Member, held: Held, handle: str) -> None:
+        begun = self._scribe.instant()
+        reply = await member.client.forward_to_dead_letters(held.delivery, held.member.limit, handle=handle)
+        code = code_of(reply)
+        held.is_settled = held.is_settled or code == "OK"
+        self._scribe.history.add(
+            Forward(
+                begun=begun,
+                ended=self._scribe.instant(),
+                client=member.name,
+                group=held.member.group,
+                topic=held.member.topic,
+                message=held.delivery.id,
+                handle=handle,
+                code=code,
+            )
+        )
+
+    async def stale(self, step: Step, groups: list[str], topics: list[str]) -> None:
+        """Use a handle that is not good, or in the name of another group or topic, alone or among good ones."""
+        member = self.chosen(step)
+        state, call = step.text("state"), step.text("call")
+        chosen = [] if member is None else self._pick(step, self._in_state(state, member.group))
+        if member is None or not chosen:
+            return
+        (held,) = chosen
+        handle = held.handles[0] if state == "replaced" else held.handles[-1]
+        handle = "no handle" if state == "garbage" else handle
+        group, topic = held.member.group, held.member.topic
+        if state == "group":
+            group = next((name for name in groups if name != group), group)
+        elif state == "topic":
+            topic = next((name for name in topics if name != topic), topic)
+        elif call == "change" and self._semantics.checks_leases:
+            await self._change(member, held, handle, step.real("seconds"))
+            return
+        elif call == "forward" and self._semantics.checks_leases:
+            await self._forward(member, held, handle)
+            return
+        if state in ("group", "topic") and (group, topic) == (held.member.group, held.member.topic):
+            return
+        good = [each for each in self.leased(group) if each is not held][-3:] if call == "mixed" else []
+        entries = [each.pair for each in good]
+        entries.insert(step.integer("place") % (len(good) + 1), (held.delivery.id, handle))
+        codes = await self._ack(member, group, topic, entries)
+        for each in good:
+            is_ok = codes[entries.index(each.pair)] == "OK"
+            each.is_settled = each.is_settled or (topic == each.member.topic and is_ok)
+
+    def _in_state(self, state: str, group: str) -> list[Held]:
+        now = self._scribe.now()
+        if state == "settled":
+            candidates = [held for held in self.held if held.is_settled]
+        elif state == "expired":
+            candidates = [held for held in self.held if not held.is_settled and held.end < now]
+        elif state == "replaced":
+            candidates = [held for held in self.leased() if len(held.handles) > 1]
+        else:
+            candidates = self.leased()
+        return [held for held in candidates if held.member.group == group]
+
+
+def _code(received: Received) -> str:
+    if received.error is not None or not received.statuses:
+        return UNKNOWN if received.error in (None, "CANCELLED", "UNAVAILABLE") else f"gRPC {received.error}"
+    return code_name(received.statuses[0].code)

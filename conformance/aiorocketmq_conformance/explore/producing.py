@@ -1,0 +1,279 @@
+"""The producers of a history: sends, transactions, checks and recalls."""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+
+from aiorocketmq.wire import messages as pb
+
+from aiorocketmq_conformance.explore.plan import Step, TopicPlan
+from aiorocketmq_conformance.explore.scribe import Scribe
+from aiorocketmq_conformance.model.calls import (
+    Check,
+    Content,
+    EndTransaction,
+    Outgoing,
+    Recall,
+    Receipt,
+    Send,
+)
+from aiorocketmq_conformance.model.semantics import Semantics
+from aiorocketmq_conformance.probe import requests
+from aiorocketmq_conformance.probe.answers import code_of
+from aiorocketmq_conformance.probe.checker import end_transaction
+from aiorocketmq_conformance.probe.client import ProbeClient
+from aiorocketmq_conformance.probe.telemetry import StreamEnded, Telemetry
+
+MARK = "x-"
+"""First characters of the names of properties: servers add some of their own."""
+AGE = 1.5
+"""Seconds between the birth of a message and its send."""
+DAY = 86_400.0
+RESOLUTIONS = {
+    "commit": pb.TransactionResolution.COMMIT,
+    "rollback": pb.TransactionResolution.ROLLBACK,
+    "unspecified": pb.TransactionResolution.TRANSACTION_RESOLUTION_UNSPECIFIED,
+}
+
+
+def content_of(message: pb.Message) -> Content:
+    """Return the content of a message as a server sent it."""
+    system = message.system_properties
+    properties = sorted(message.user_properties.items())
+    born = system.born_timestamp
+    return Content(
+        id=system.message_id,
+        topic=message.topic.name,
+        body=message.body.decode(errors="replace"),
+        tag=system.tag if system.HasField("tag") else None,
+        keys=tuple(system.keys),
+        properties=tuple((name, value) for name, value in properties if name.startswith(MARK)),
+        message_group=system.message_group,
+        priority=system.priority if system.HasField("priority") else None,
+        born_ms=born.seconds * 1000 + born.nanos // 1_000_000,
+    )
+
+
+@dataclass(slots=True)
+class _Transaction:
+    message: str
+    topic: str
+    id: str
+    is_decided: bool = False
+
+
+class Producing:
+    """Two producers, and what they sent."""
+
+    def __init__(
+        self,
+        scribe: Scribe,
+        semantics: Semantics,
+        topics: list[tuple[str, TopicPlan]],
+        clients: list[ProbeClient],
+        run_id: str,
+    ) -> None:
+        """`topics` are names and plans."""
+        self.horizon = 0.0
+        """When the last delayed message is due, at the latest."""
+        self.clients = clients
+        self._scribe = scribe
+        self._semantics = semantics
+        self._topics = topics
+        self._prefix = f"01{int(run_id, 16):016X}"
+        self._numbers = itertools.count(1)
+        self._transactions: list[_Transaction] = []
+        self._recalls: list[tuple[str, str, str]] = []
+        self._listeners: list[asyncio.Task[None]] = []
+
+    def settings(self) -> pb.Settings:
+        """Return the settings of the producers."""
+        return requests.producer_settings(*(name for name, _ in self._topics))
+
+    def listen(self) -> None:
+        """Receive the server's checks on the newest streams, instead of the older ones."""
+        self.stop()
+        self._listeners = [
+            asyncio.create_task(self._listen(client, client.stream))
+            for client in self.clients
+            if client.stream
+        ]
+
+    def stop(self) -> None:
+        """Receive no more checks."""
+        for listener in self._listeners:
+            listener.cancel()
+
+    async def _listen(self, client: ProbeClient, stream: Telemetry) -> None:
+        try:
+            while True:
+                command = await stream.next(seconds=DAY)
+                if command.HasField("recover_orphaned_transaction_command"):
+                    self._note_check(client, command.recover_orphaned_transaction_command)
+        except (StreamEnded, ConnectionError):
+            return
+
+    def _note_check(self, client: ProbeClient, check: pb.RecoverOrphanedTransactionCommand) -> None:
+        at = self._scribe.instant()
+        self._scribe.history.add(
+            Check(
+                begun=at,
+                ended=at,
+                client=client.client_id,
+                content=content_of(check.message),
+                transaction=check.transaction_id,
+            )
+        )
+
+    # Sends
+
+    async def send(self, step: Step) -> None:
+        """Send one message, or a batch."""
+        await self._send(step, self._messages(step))
+
+    async def send_illegal(self, step: Step) -> None:
+        """Send a message, or a batch, of which one is illegal."""
+        messages = self._messages(step)
+        place, fault = step.integer("place") % len(messages), step.text("fault")
+        bad = messages[place]
+        if fault == "tag":
+            bad = replace(bad, content=replace(bad.content, tag="a|b"), is_legal=False)
+        elif fault == "topic":
+            messages = [replace(bad, content=replace(bad.content, topic=f"{bad.content.topic}-unknown"))]
+            await self._send(step, messages)
+            return
+        elif not self._semantics.checks_leases and place:
+            return  # servers look at the type of the first message only
+        else:
+            other = "FIFO" if bad.type != "FIFO" else "NORMAL"
+            group = "x" if other == "FIFO" else ""
+            bad = Outgoing(
+                content=replace(bad.content, message_group=group, priority=None), type=other, is_legal=False
+            )
+        messages[place] = bad
+        await self._send(step, messages)
+
+    def _messages(self, step: Step) -> list[Outgoing]:
+        topic, plan = self._topics[step.integer("topic") % len(self._topics)]
+        count = step.integer("count") if plan.type == "NORMAL" or self._semantics.checks_leases else 1
+        due = self._scribe.now() + step.real("delay") if plan.type == "DELAY" else None
+        return [
+            Outgoing(content=self._content(topic, plan, step), type=plan.type, deliver_at=due)
+            for _ in range(count)
+        ]
+
+    def _content(self, topic: str, plan: TopicPlan, step: Step) -> Content:
+        number = next(self._numbers)
+        bare = bool(step.values["bare"])
+        return Content(
+            id=f"{self._prefix}{number:016X}",
+            topic=topic,
+            body=f"m{number}",
+            tag=step.text("tag") or None,
+            keys=() if bare else (f"k{number}", "a"),
+            properties=() if bare else ((f"{MARK}number", str(number)),),
+            message_group=step.text("message_group") if plan.type == "FIFO" else "",
+            priority=(step.integer("priority") + number) % 4 if plan.type == "PRIORITY" else None,
+            born_ms=round((self._scribe.clock.wall() - AGE) * 1000),
+        )
+
+    async def _send(self, step: Step, messages: list[Outgoing]) -> None:
+        client = self.clients[step.integer("producer") % len(self.clients)]
+        begun = self._scribe.instant()
+        reply = await client.send(*map(self._wire, messages))
+        code = code_of(reply)
+        receipts = tuple(
+            Receipt(code_of(entry) if entry.HasField("status") else code, entry.offset, entry.transaction_id)
+            for entry in reply.entries
+        )
+        self._scribe.history.add(
+            Send(
+                begun=begun,
+                ended=self._scribe.instant(),
+                client=client.client_id,
+                messages=tuple(messages),
+                code=code,
+                receipts=receipts if code == "OK" else (),
+            )
+        )
+        if code == "OK" and len(reply.entries) == len(messages):
+            self._remember(messages, reply.entries)
+
+    def _remember(self, messages: list[Outgoing], entries: Iterable[pb.SendResultEntry]) -> None:
+        for outgoing, entry in zip(messages, entries, strict=True):
+            content = outgoing.content
+            if outgoing.deliver_at is not None:
+                self.horizon = max(self.horizon, outgoing.deliver_at + self._semantics.delay_late)
+                if entry.recall_handle:
+                    self._recalls.append((content.id, content.topic, entry.recall_handle))
+            if outgoing.type == "TRANSACTION":
+                self._transactions.append(_Transaction(content.id, content.topic, entry.transaction_id))
+
+    def _wire(self, outgoing: Outgoing) -> pb.Message:
+        content, due = outgoing.content, outgoing.deliver_at
+        message = requests.message(
+            content.topic,
+            content.body,
+            id=content.id,
+            tag=content.tag,
+            keys=content.keys,
+            properties=dict(content.properties),
+            group=content.message_group or None,
+            born_at=content.born_ms / 1000,
+            deliver_at=None if due is None else self._scribe.wall(due),
+            kind=getattr(pb.MessageType, outgoing.type),
+        )
+        if content.priority is not None:
+            message.system_properties.priority = content.priority
+        return message
+
+    # Transactions and recalls
+
+    async def end(self, step: Step) -> None:
+        """Commit or roll back a transaction, one that is decided at times, or send no decision."""
+        again = step.integer("again") % 3 == 0 and self._semantics.checks_leases
+        candidates = [each for each in self._transactions if again or not each.is_decided]
+        if not candidates:
+            return
+        chosen = candidates[step.integer("pick") % len(candidates)]
+        client = self.clients[step.integer("pick") % len(self.clients)]
+        decision = "unspecified" if step.integer("again") % 16 == 1 else step.kind
+        begun = self._scribe.instant()
+        reply = await end_transaction(
+            client, chosen.topic, chosen.id, RESOLUTIONS[decision], message_id=chosen.message
+        )
+        chosen.is_decided = chosen.is_decided or decision != "unspecified"
+        self._scribe.history.add(
+            EndTransaction(
+                begun=begun,
+                ended=self._scribe.instant(),
+                client=client.client_id,
+                topic=chosen.topic,
+                message=chosen.message,
+                transaction=chosen.id,
+                decision=decision,
+                code=code_of(reply),
+            )
+        )
+
+    async def recall(self, step: Step) -> None:
+        """Recall a delayed message, delivered or not."""
+        if not self._recalls:
+            return
+        message, topic, handle = self._recalls[step.integer("pick") % len(self._recalls)]
+        client = self.clients[0]
+        begun = self._scribe.instant()
+        reply = await client.recall(topic, handle)
+        self._scribe.history.add(
+            Recall(
+                begun=begun,
+                ended=self._scribe.instant(),
+                client=client.client_id,
+                topic=topic,
+                message=message,
+                code=code_of(reply),
+            )
+        )
