@@ -77,10 +77,10 @@ def test_a_topic_may_grow_and_shrink(desk: Any) -> None:
 
 
 def test_a_deleted_topic_leaves_nothing(desk: Any) -> None:
-    desk.send("a", "b")
-    delivery, _ = desk.receive()
+    desk.send("a", "b", "c")
+    delivery, *_ = desk.receive()
     desk.wait_for_return()
-    desk.one()
+    desk.receive()
     desk.broker.delete_topic("t", now=desk.now)
     assert desk.broker.topics() == ()
     assert desk.broker.leases() == ()

@@ -169,3 +169,23 @@ def test_the_handle_of_another_broker_is_refused(make_desk: Any) -> None:
     with pytest.raises(Refusal) as refused:
         desk.broker.recall("t", urlsafe_b64encode(foreign.encode()).decode(), now=desk.now)
     assert refused.value.code is desk.profile.recall_foreign_broker_code
+
+
+@pytest.mark.parametrize(("seconds", "is_early_enough"), [(4.499, True), (4.5, False), (4.501, False)])
+def test_a_recall_comes_before_its_margin(
+    make_documented: Any, seconds: float, is_early_enough: bool
+) -> None:
+    desk = make_documented(type=TopicType.DELAY, fields={"recall_margin": 0.5})
+    handle = desk.send("m", delivery_timestamp=desk.now + 5.0).recall_handle
+    desk.wait(seconds)
+    assert recall(desk, handle) is (Code.OK if is_early_enough else desk.profile.recall_failure_code)
+
+
+@pytest.mark.parametrize("count", [1, 2, 3])
+def test_a_recall_takes_back_all_messages_of_its_id_and_time(delay: Any, count: int) -> None:
+    handle = delay.send(*["m"] * count, delivery_timestamp=delay.now + 5.0).recall_handle
+    delay.send("m", delivery_timestamp=delay.now + 7.0)
+    assert recall(delay, handle) is Code.OK
+    delay.wait(10.0)
+    assert delay.ids() == ["m"]
+    assert delay.broker.totals().delayed == 0

@@ -51,6 +51,7 @@ def test_only_another_set_of_topics_is_a_change(desk: Any) -> None:
     assert beat(desk, 1, membership("t", expression="a", version=2)) == []
     assert beat(desk, 1, membership("t", "u")) == [ForChannels((1,), CHANGED)]
     assert beat(desk, 1, membership("u")) == [ForChannels((1,), CHANGED)]
+    assert beat(desk, 1, membership("v")) == [ForChannels((1,), CHANGED)]
 
 
 def test_an_older_expression_replaces_no_newer_one(desk: Any) -> None:
@@ -178,3 +179,14 @@ def test_the_clients_of_a_separate_proxy_are_not_listed(make_desk: Any) -> None:
     hidden = listing(make_desk(fields={"grpc_members_listed": False}))
     assert hidden.broker.members("shared") is None
     assert hidden.broker.producers("t") == ()
+
+
+@pytest.mark.parametrize("count", [1, 2, 3])
+def test_a_closed_connection_leaves_all_its_groups(desk: Any, count: int) -> None:
+    names = [f"shared{number}" for number in range(count)]
+    beat(desk, 1, *(Membership(name, (Subscribed("t", "*"),)) for name in names), producers=tuple(names))
+    desk.broker.close_channel(1, now=desk.now)
+    assert [desk.broker.members(name) for name in names] == [None] * count
+    left = [(event.group, event.client_type) for event in desk.seen(ClientLeft)]
+    kinds = (ClientType.PULL_CONSUMER, ClientType.PRODUCER)
+    assert sorted(left, key=str) == sorted(((name, kind) for name in names for kind in kinds), key=str)

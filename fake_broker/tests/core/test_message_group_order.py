@@ -153,7 +153,7 @@ class Comparison:
         return in_flight[number % len(in_flight)] if in_flight else None
 
 
-@settings(max_examples=300)
+@settings(max_examples=300, deadline=None)
 @given(st.text("ABC", min_size=4, max_size=12), st.lists(actions, min_size=20, max_size=40))
 def test_an_order_record_agrees_with_its_definition(groups: str, history: list[tuple[str, Any]]) -> None:
     comparison = Comparison()

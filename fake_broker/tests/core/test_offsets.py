@@ -186,3 +186,16 @@ def test_resets_that_are_refused(desk: Any) -> None:
     assert refused(call, "g", "new", OffsetPolicy.END, now=desk.now) is Code.TOPIC_NOT_FOUND
     assert refused(call, "g", "t", OffsetPolicy.TIMESTAMP, now=desk.now) is Code.BAD_REQUEST
     assert desk.broker.offsets() == ()
+
+
+@pytest.mark.parametrize("count", [1, 2, 3])
+def test_a_reset_ends_all_leases_of_its_group(documented: Any, count: int) -> None:
+    documented.add_group("h")
+    documented.send(*(f"m{number}" for number in range(count)))
+    others = documented.receive(group="h")
+    deliveries = documented.receive()
+    reset(documented, OffsetPolicy.END)
+    assert {documented.ack(each) for each in deliveries} == {Code.INVALID_RECEIPT_HANDLE}
+    assert {documented.ack(each, group="h") for each in others} == {Code.OK}
+    documented.wait_for_return()
+    assert documented.ids() == documented.ids(group="h") == []

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 from aiorocketmq_fake.core.values.codes import Code, Refusal, TopicType
 from aiorocketmq_fake.core.values.events import Filtered, OffsetCommitted
-from aiorocketmq_fake.core.values.model import GroupConfig
+from aiorocketmq_fake.core.values.model import GroupConfig, TopicConfig
 
 
 def send(desk: Any, *ids: str, group: str = "A") -> None:
@@ -474,3 +474,26 @@ def test_order_records_of_the_contract_do_not_expire(lanes: Any) -> None:
     lanes.one()
     lanes.wait(86_401.0)
     assert lanes.one().attempt == 2
+
+
+@pytest.mark.parametrize("count", [1, 2, 3])
+def test_a_switch_ends_the_order_records_of_all_topics(ordered: Any, count: int) -> None:
+    topics = [f"t{number}" for number in range(count)]
+    for topic in topics:
+        ordered.broker.create_topic(TopicConfig(topic, TopicType.FIFO, 1, 1), now=ordered.now)
+        ordered.send("m0", "m1", "m2", topic=topic, message_group="A")
+        ordered.ack(ordered.one(topic=topic), topic=topic)
+        assert ordered.ids(1, topic=topic) == ["m1"]
+    ordered.broker.update_group(GroupConfig("g", ordered=False), now=ordered.now)
+    assert [ordered.ids(topic=topic) for topic in topics] == [["m1", "m2"]] * count
+
+
+def test_a_real_server_wakes_polls_for_the_last_open_message(queues: Any) -> None:
+    """Consumption §1: exact if one offset blocks the queue, although its batch had two."""
+    send(queues, "m0", "m1")
+    first, second = queues.receive()
+    queues.ack(second)
+    queues.change(first, 13.0)
+    poll_id = queues.park(polling=20.0)
+    queues.wait(13.0 + queues.profile.ordered_wake_latency)
+    assert len(queues.answers()[poll_id].deliveries) == 2

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
 from aiorocketmq_fake.core.values.events import QueueLocked, QueueUnlocked
 
 ONE, TWO = ("t", 0), ("t", 1)
@@ -58,3 +59,12 @@ def test_events_say_who_has_a_queue(desk: Any) -> None:
         QueueLocked(desk.now, "g", "t", 0, "a"),
         QueueUnlocked(desk.now, "g", "t", 0, "a"),
     ]
+
+
+@pytest.mark.parametrize("held", [0, 1, 2])
+def test_the_lock_of_one_queue_does_not_refuse_the_others(desk: Any, held: int) -> None:
+    queues = [("t", number) for number in range(3)]
+    lock(desk, "a", queues[held])
+    assert lock(desk, "b", *queues) == tuple(queue for queue in queues if queue != queues[held])
+    desk.broker.unlock_queues("g", "b", tuple(queues), now=desk.now)
+    assert lock(desk, "c", *queues) == tuple(queue for queue in queues if queue != queues[held])

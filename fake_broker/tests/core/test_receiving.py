@@ -4,8 +4,10 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
+from aiorocketmq_fake.core.values import limits
 from aiorocketmq_fake.core.values.codes import ClientType, Code, FilterType, Permission, Refusal, TopicType
 from aiorocketmq_fake.core.values.events import Delivered, Filtered, GroupChanged, PollParked, ReceiveEnded
+from aiorocketmq_fake.core.values.handles import decode
 from aiorocketmq_fake.core.values.model import (
     ClientSettings,
     FilterExpression,
@@ -495,3 +497,10 @@ def test_a_deleted_group_ends_its_waiting_receives(desk: Any) -> None:
     poll_id = desk.park()
     desk.broker.delete_group("g", now=desk.now)
     assert desk.answers()[poll_id].deliveries == ()
+
+
+def test_receives_use_the_revive_queues_in_turn(desk: Any) -> None:
+    desk.send(*(f"m{number}" for number in range(2 * limits.REVIVE_QUEUES)))
+    handles = [decode(desk.one().receipt_handle) for _ in range(2 * limits.REVIVE_QUEUES)]
+    queues = [handle.revive_queue for handle in handles if handle is not None]
+    assert sorted(queues) == sorted(2 * [*range(limits.REVIVE_QUEUES)])

@@ -253,3 +253,34 @@ def test_cleaning_is_no_deadline(desk: Any) -> None:
     before = desk.broker.next_deadline()
     desk.send("m")
     assert desk.broker.next_deadline() == before
+
+
+@pytest.mark.parametrize(
+    ("used", "stage"),
+    [
+        (0.75, DiskStage.NORMAL),
+        (0.751, DiskStage.HIGH),
+        (0.85, DiskStage.HIGH),
+        (0.851, DiskStage.CRITICAL),
+        (0.9, DiskStage.CRITICAL),
+        (0.901, DiskStage.FULL),
+    ],
+)
+def test_a_stage_begins_above_its_limit(desk: Any, used: float, stage: DiskStage) -> None:
+    keep(desk, disk_used=used)
+    assert desk.broker.retention().stage is stage
+
+
+def test_deleted_messages_that_wait_behind_others_are_delivered_to_no_group(make_documented: Any) -> None:
+    desk = make_documented(ordered=True, type=TopicType.FIFO)
+    groups = ("g", "h", "i")
+    for group in groups[1:]:
+        desk.add_group(group, ordered=True)
+    keep(desk, retention=HOUR)
+    desk.send("a", "b", message_group="x")
+    desk.send("c", message_group="y")
+    for group in groups:
+        assert [desk.ids(1, group=group, invisible=HOUR) for _ in range(2)] == [["a"], ["c"]]
+    desk.wait(HOUR)
+    clean(desk)
+    assert [desk.ids(group=group) for group in groups] == [[], [], []]

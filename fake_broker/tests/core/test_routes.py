@@ -3,8 +3,15 @@
 from typing import Any
 
 import pytest
-from aiorocketmq_fake.core.values.codes import Code, MessageType, Permission, Refusal, TopicType
-from aiorocketmq_fake.core.values.model import RouteEntry, TopicConfig
+from aiorocketmq_fake.core.values.codes import (
+    ClientType,
+    Code,
+    MessageType,
+    Permission,
+    Refusal,
+    TopicType,
+)
+from aiorocketmq_fake.core.values.model import ClientSettings, RouteEntry, Subscription, TopicConfig
 
 NONE, READ, WRITE, BOTH = Permission.NONE, Permission.READ, Permission.WRITE, Permission.READ_WRITE
 
@@ -87,3 +94,22 @@ def test_assignments_that_are_refused(desk: Any) -> None:
     assert refused(desk, "c", "t", " ") is Code.ILLEGAL_CONSUMER_GROUP
     desk.broker.update_topic(TopicConfig("t", permission=WRITE), now=desk.now)
     assert refused(desk, "c", "t", "g") is Code.FORBIDDEN
+
+
+@pytest.mark.parametrize(
+    ("queues", "count"), [(1, 1), (1, 2), (3, 2), (4, 2), (5, 2), (5, 3), (7, 3), (3, 5)]
+)
+def test_pull_consumers_of_a_group_share_its_queues_evenly(
+    make_documented: Any, queues: int, count: int
+) -> None:
+    desk = make_documented(queues=queues)
+    clients = [f"p{number}" for number in range(count)]
+    for client in clients:
+        settings = ClientSettings(ClientType.PULL_CONSUMER, subscription=Subscription("g"))
+        desk.broker.settings(client, settings, now=desk.now)
+    shares = [
+        [entry.queue_id for entry in desk.broker.query_assignment(client, "t", "g", now=desk.now)]
+        for client in clients
+    ]
+    assert sorted(queue for share in shares for queue in share) == list(range(queues))
+    assert max(map(len, shares)) - min(map(len, shares)) <= 1

@@ -84,3 +84,15 @@ def test_copies_that_wait_survive_a_restart(desk: Any) -> None:
     desk.broker.restart(now=desk.now)
     desk.broker.advance(desk.now + 10.0)
     assert len(retries(desk)) == 1
+
+
+@pytest.mark.parametrize(
+    ("level", "seconds"), [(1, 1.0), (2, 5.0), (17, 3600.0), (18, 7200.0), (19, 7200.0), (99, 7200.0)]
+)
+def test_levels_above_the_last_one_wait_as_long(desk: Any, level: int, seconds: float) -> None:
+    desk.send("m")
+    send_back(desk, desk.broker.messages("t")[0].position, delay_level=level)
+    desk.broker.advance(desk.now + seconds - 0.001)
+    assert retries(desk) == []
+    desk.broker.advance(desk.now + seconds)
+    assert len(retries(desk)) == 1

@@ -1,5 +1,7 @@
 """Sending: every row of the validation table, types, queues, batches, receipts."""
 
+from contextlib import suppress
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -321,11 +323,62 @@ def test_a_batch_over_two_namespaces_is_refused(desk: Any) -> None:
     assert caught.value.code is Code.MESSAGE_CORRUPTED
 
 
-def test_one_bad_message_refuses_the_whole_batch(desk: Any) -> None:
+@pytest.mark.parametrize("place", [0, 1, 2])
+@pytest.mark.parametrize(
+    ("fields", "code"),
+    [
+        ({"message_id": ""}, Code.ILLEGAL_MESSAGE_ID),
+        ({"topic": "u"}, Code.MESSAGE_CORRUPTED),
+        ({"namespace": "n"}, Code.MESSAGE_CORRUPTED),
+        ({"body": b""}, Code.MESSAGE_BODY_EMPTY),
+    ],
+)
+def test_one_bad_message_refuses_the_whole_batch(
+    desk: Any, place: int, fields: dict[str, Any], code: Code
+) -> None:
+    messages = [desk.message(message_id) for message_id in "abc"]
+    messages[place] = replace(messages[place], **fields)
     with pytest.raises(Refusal) as caught:
-        batch(desk, "a", "", "c")
-    assert caught.value.code is Code.ILLEGAL_MESSAGE_ID
+        desk.broker.send(tuple(messages), now=desk.now)
+    assert caught.value.code is code
     assert desk.broker.messages("t") == ()
+
+
+@pytest.mark.parametrize("place", [0, 1, 2])
+def test_the_contract_checks_the_type_of_every_message(documented: Any, place: int) -> None:
+    messages = [documented.message(message_id) for message_id in "abc"]
+    messages[place] = replace(messages[place], message_group="x")
+    with pytest.raises(Refusal) as caught:
+        documented.broker.send(tuple(messages), now=documented.now)
+    assert caught.value.code is Code.MESSAGE_PROPERTY_CONFLICT_WITH_TYPE
+
+
+@pytest.mark.parametrize("place", [1, 2])
+def test_a_real_server_refuses_a_delayed_message_anywhere_in_a_batch(apache: Any, place: int) -> None:
+    messages = [apache.message(message_id) for message_id in "abc"]
+    messages[place] = replace(messages[place], delivery_timestamp=apache.now + 2.0)
+    with pytest.raises(Refusal) as caught:
+        apache.broker.send(tuple(messages), now=apache.now)
+    assert caught.value.code is Code.INTERNAL_SERVER_ERROR
+
+
+@pytest.mark.parametrize(("surplus", "is_accepted"), [(-1, True), (0, True), (1, False)])
+def test_the_bodies_of_a_real_servers_batch_fit_together(
+    apache: Any, surplus: int, is_accepted: bool
+) -> None:
+    """Each message takes 100 bytes beside its body."""
+    room = apache.profile.body_max - 300
+    messages = [apache.message(f"m{size}", body=bytes(size)) for size in (1000, room - 1001 + surplus, 1)]
+    with suppress(Refusal):
+        apache.broker.send(tuple(messages), now=apache.now)
+    assert len(apache.broker.messages("t")) == 3 * is_accepted
+
+
+@pytest.mark.parametrize("seconds", [3599.0, 3600.0])
+def test_a_recovery_duration_up_to_an_hour_is_accepted(make_desk: Any, seconds: float) -> None:
+    desk = make_desk(type=TopicType.TRANSACTION)
+    outcome = desk.send("m", message_type=MessageType.TRANSACTION, recovery_duration=seconds)
+    assert outcome.code is Code.OK
 
 
 def test_a_batch_is_stored_in_one_queue_in_order(make_desk: Any) -> None:

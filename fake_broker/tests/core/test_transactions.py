@@ -3,6 +3,7 @@
 from typing import Any
 
 import pytest
+from aiorocketmq_fake.core.values import limits
 from aiorocketmq_fake.core.values.codes import Code, MessageType, Refusal, Resolution, TopicType
 from aiorocketmq_fake.core.values.events import Prepared, Stored, StoredAs, TransactionEnded
 from aiorocketmq_fake.core.values.model import EndTransactionRequest, TopicConfig
@@ -102,3 +103,14 @@ def test_a_restart_forgets_what_is_awaited(half: Any) -> None:
 def test_a_deleted_topic_takes_its_half_messages_along(half: Any) -> None:
     half.broker.delete_topic("t", now=half.now)
     assert half.broker.totals().half == 0
+
+
+def test_the_newest_decisions_of_one_id_are_awaited(half: Any) -> None:
+    """R9.1: the newest is used up first; of many only the last 15 are kept."""
+    most = limits.TRANSACTION_MEMORY_MAX
+    for number in range(most + 1):
+        half.send("n", message_type=MessageType.TRANSACTION, tag=f"t{number}")
+    codes = [end(half, Resolution.COMMIT, "n") for _ in range(most + 1)]
+    assert codes == [Code.OK] * most + [half.profile.unknown_transaction_code]
+    tags = [delivery.message.content.tag for delivery in half.receive()]
+    assert tags == [f"t{number}" for number in range(most, 0, -1)]
