@@ -17,6 +17,7 @@ from aiorocketmq.connection import Connection
 from aiorocketmq.errors import ClosedError, RocketMQError, UnreachableError
 from aiorocketmq.message import Message, ReceivedMessage
 from aiorocketmq.producer import Producer
+from aiorocketmq.pull_consumer import PullConsumer
 from aiorocketmq.simple_consumer import SimpleConsumer
 from aiorocketmq.wire import messages as pb
 from aiorocketmq_fake import FakeBroker
@@ -439,6 +440,19 @@ async def test_the_log_of_a_start_names_wire_topics_and_limits(
         "producer over gRPC; topics orders; 3 attempts, bodies of up to 4194304 bytes",
         "simple consumer of group ordering over gRPC; topics orders; ordered, 3 attempts, up to 32 messages at once",
     ]
+
+
+async def test_the_log_of_a_start_over_remoting_names_the_brokers(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.INFO, "aiorocketmq.client")
+    topics = [f"t{number}" for number in range(7)]
+    async with FakeBroker(remoting_port=0, brokers=2) as broker:
+        for topic in topics:
+            await broker.create_topic(topic)
+        async with PullConsumer(f"namesrv://{broker.remoting_endpoint}", group="g", topics=topics):
+            text = caplog.records[0].getMessage()
+    assert text.endswith(
+        "pull consumer of group g over remoting; topics t0, t1, t2, t3, t4 and 2 more; brokers broker-a, broker-b"
+    )
 
 
 async def test_changed_settings_are_logged_by_what_has_changed(
