@@ -14,7 +14,7 @@ from aiorocketmq.wire import messages as pb
 
 from aiorocketmq_conformance.case import INFORMATIONAL, case
 from aiorocketmq_conformance.cases.limits.requests import ends_with
-from aiorocketmq_conformance.cases.lite.fixture import ADD, NEEDS as LITE, open_lite
+from aiorocketmq_conformance.cases.shared.lite import ADD, NEEDS as LITE, open_lite
 from aiorocketmq_conformance.cases.shared.nack import exhaust
 from aiorocketmq_conformance.cases.shared.transactions import always, open_transactions
 from aiorocketmq_conformance.consumer import LEASE, SHORT_POLL, Consumer, answered

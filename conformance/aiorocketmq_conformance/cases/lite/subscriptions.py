@@ -8,7 +8,7 @@ from contextlib import suppress
 from aiorocketmq.wire import messages as pb
 
 from aiorocketmq_conformance.case import EXTENSION, case
-from aiorocketmq_conformance.cases.lite.fixture import ADD, FROM_BEGINNING, NEEDS, REMOVE, REPLACE, open_lite
+from aiorocketmq_conformance.cases.shared.lite import ADD, FROM_BEGINNING, NEEDS, REMOVE, REPLACE, open_lite
 from aiorocketmq_conformance.fixture import FORGOTTEN, Fixture, once_each
 from aiorocketmq_conformance.probe.answers import code_of
 from aiorocketmq_conformance.probe.telemetry import StreamEnded

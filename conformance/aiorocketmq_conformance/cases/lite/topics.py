@@ -5,7 +5,7 @@ from __future__ import annotations
 from aiorocketmq.wire import messages as pb
 
 from aiorocketmq_conformance.case import EXTENSION, case
-from aiorocketmq_conformance.cases.lite.fixture import (
+from aiorocketmq_conformance.cases.shared.lite import (
     ADD,
     FROM_BEGINNING,
     LEASE,
