@@ -70,9 +70,6 @@ class Absences:
             knowledge.report("lag", text, lag.ended)
         if knowledge.group(lag.group).ordered or reading.was_reset or reading.filters != {"*"}:
             return
-        topic = knowledge.topics.get(lag.topic)
-        if topic is None or topic.queues != 1:
-            return  # servers count the queues that a receive has reached
         fresh = [copy for copy in self._waiting(lag.group, lag.topic) if copy.lease is None]
         least = sum(
             knowledge.available(lag.group, copy).high <= lag.begun.at

@@ -248,9 +248,10 @@ async def lag_zero(fixture: Fixture) -> None:
 
 @case("offset.lag-counts", rules=("R10.4",), level=SHOULD, needs=("@lag",))
 async def lag_counts(fixture: Fixture) -> None:
-    """Three messages in flight and seven not yet received are counted as such."""
-    topic, consumer = await fixture.subscribed(1)
+    """Three messages in flight and seven not yet received are counted as such, also in queues not read so far."""
+    topic, group = await fixture.topic(5), await fixture.group()
     await fixture.send_all(topic, _bodies(10))
+    consumer = await fixture.consumer(topic, group=group, prime=False)
     leased: list[Delivery] = await consumer.take(3, batch=3, settle=False)
     assert await fixture.target.admin.lag(consumer.group, topic) == (7, 3)
     await consumer.ack(*leased)

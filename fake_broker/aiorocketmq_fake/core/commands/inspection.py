@@ -169,7 +169,7 @@ class Inspection:
             _progress(name, topic, queue_id, offset, consumption.topic.queues[queue_id])
             for (name, topic), consumption in sorted(self._state.consumptions.items())
             if group in (None, name)
-            for queue_id, offset in consumption.positions().items()
+            for queue_id, offset in consumption.next_offsets().items()
         )
 
     def totals(self) -> Totals:

@@ -64,6 +64,15 @@ class Consumption:
         ordered = {queue_id: order.committed for queue_id, order in self.orders.items()}
         return dict(sorted((self._positions | ordered).items()))
 
+    def next_offsets(self) -> dict[int, int]:
+        """Return where the group goes on in each readable queue, also in those that no receive has reached."""
+        unread = {
+            queue.id: self._start(queue)
+            for queue in self.topic.queues[: self.topic.config.read_queues]
+            if self.stored_position(queue.id) is None
+        }
+        return dict(sorted((self.positions() | unread).items()))
+
     def move(self, queue_id: int, offset: int) -> None:
         """Set the position of a queue without order record."""
         self._positions[queue_id] = offset
