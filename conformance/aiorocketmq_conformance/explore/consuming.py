@@ -182,8 +182,10 @@ class Consuming:
         """Note that a restart has ended all renewals."""
         now = self._scribe.now()
         for held in self.held:
-            age = now - (held.delivery.at - self._scribe.started)
-            self._end_renewal(held, self._semantics.rest_of_renewed(age))
+            if held.member.plan.renews and (held.is_renewed or held.end > now):
+                age = now - (held.delivery.at - self._scribe.started)
+                held.is_renewed = True
+                self._end_renewal(held, self._semantics.rest_of_renewed(age))
 
     def _end_renewal(self, held: Held, rest: float) -> None:
         if held.is_renewed and not held.is_settled:

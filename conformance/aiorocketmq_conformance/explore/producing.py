@@ -222,7 +222,7 @@ class Producing:
             keys=content.keys,
             properties=dict(content.properties),
             group=content.message_group or None,
-            born_at=content.born_ms / 1000,
+            born_at=(content.born_ms + 0.01) / 1000,  # servers cut it to milliseconds
             deliver_at=None if due is None else self._scribe.wall(due),
             kind=getattr(pb.MessageType, outgoing.type),
         )

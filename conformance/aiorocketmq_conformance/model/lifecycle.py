@@ -67,11 +67,14 @@ class Lifecycle:
         """End all renewals: a proxy that restarts forgets them (R12.7)."""
         self._knowledge.restarted = event.ended
         for _, _, _, lease in self._knowledge.leases.values():
-            if lease.is_renewed:
-                lease.is_renewed = False
+            is_alive = lease.is_renewed or lease.end.high > event.begun.at
+            if lease.receive.auto_renew and not lease.was_changed and lease.settled is None and is_alive:
+                # Also of a client that has crashed, and was not forgotten yet.
                 age = event.ended.at - lease.delivery.after.at
-                rest = self._knowledge.semantics.rest_of_renewed(age)
-                lease.end = Interval(event.begun.at, event.ended.at + rest + TERMINATION_HOLD)
+                until = event.ended.at + self._knowledge.semantics.rest_of_renewed(age) + TERMINATION_HOLD
+                low = event.begun.at if lease.is_renewed else min(lease.end.low, event.begun.at)
+                high = until if lease.is_renewed else max(lease.end.high, until)
+                lease.is_renewed, lease.end = False, Interval(low, high)
 
     def reset(self, event: Reset) -> None:
         """Begin again for a group, or pass over what was stored before."""

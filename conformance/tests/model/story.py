@@ -6,7 +6,9 @@ from typing import Any
 
 from aiorocketmq_conformance.model.calls import (
     Ack,
+    Assignment,
     Change,
+    Check,
     Content,
     Delivered,
     Drained,
@@ -18,12 +20,15 @@ from aiorocketmq_conformance.model.calls import (
     Lag,
     Occurrence,
     Outgoing,
+    Pause,
     Recall,
     Receipt,
     Receive,
     Reset,
     Restart,
+    Route,
     Send,
+    Settings,
     TopicCreated,
 )
 from aiorocketmq_conformance.model.judgement import judge
@@ -91,24 +96,27 @@ class Story:
         poll: float = 5.0,
         stored: float | None = None,
         changes: dict[str, Any] | None = None,
+        priorities: tuple[int, ...] = (),
         **fields: Any,
     ) -> Story:
         """Receive messages now by a poll that has waited since `begun`."""
         now, self.now = self.now, self.now if begun is None else begun
         start, self.now = self.instant(), now
+        after = Instant(now, start.step)
         deliveries = []
-        for name in names:
+        for index, name in enumerate(names):
+            priority = priorities[index] if priorities else None
             self.handles[name] = handle or f"{name}@{self._step}"
             queue, offset = place or (0, hash(name) % 1_000_000)
             deliveries.append(
                 Delivered(
-                    content=self.content(name, **{"topic": topic, **(changes or {})}),
+                    content=self.content(name, **{"topic": topic, "priority": priority, **(changes or {})}),
                     attempt=attempt,
                     handle=self.handles[name],
                     queue=queue,
                     offset=offset,
                     stored=self.sent.get(name, now) if stored is None else stored,
-                    after=Instant(now, self._step if begun is None else start.step),
+                    after=after,
                     at=self.instant(),
                 )
             )
@@ -190,6 +198,30 @@ class Story:
 
     def reset(self, *, to_end: bool) -> Story:
         self.events.append(Reset(**self.span(), group=GROUP, topic=TOPIC, to_end=to_end))
+        return self
+
+    def settings(self, *, ordered: bool, attempts: int) -> Story:
+        self.events.append(Settings(**self.span(), group=GROUP, ordered=ordered, max_attempts=attempts))
+        return self
+
+    def route(self, *queues: int) -> Story:
+        self.events.append(Route(**self.span(), topic=TOPIC, code="OK", queues=queues))
+        return self
+
+    def assigned(self, *queues: int) -> Story:
+        self.events.append(Assignment(**self.span(), group=GROUP, topic=TOPIC, code="OK", queues=queues))
+        return self
+
+    def check(self, name: str, **changes: Any) -> Story:
+        self.events.append(
+            Check(**self.span(), content=self.content(name, **changes), transaction=f"tx of {name}")
+        )
+        return self
+
+    def pause(self, seconds: float) -> Story:
+        begun = self.instant()
+        self.now += seconds
+        self.events.append(Pause(begun=begun, ended=self.instant()))
         return self
 
     def restart(self) -> Story:

@@ -278,6 +278,60 @@ PAIRS: dict[str, tuple[str, Story, Story]] = {
         sent().group("late").receive("m", group="late"),
         Story().group("late").send("m").receive("m", group="late"),
     ),
+    # Servers' answers about groups and topics
+    "order of a group": (
+        "settings",
+        Story(ordered=True).settings(ordered=False, attempts=3),
+        Story(ordered=True).settings(ordered=True, attempts=3),
+    ),
+    "attempts of a group": (
+        "settings",
+        Story(limit=3).settings(ordered=False, attempts=4),
+        Story(limit=3).settings(ordered=False, attempts=3),
+    ),
+    "last queue of a route": ("route", Story(queues=3).route(0, 1), Story(queues=3).route(0, 1, 2)),
+    "first queue alone assigned": (
+        "assignment",
+        Story(queues=3).assigned(0),
+        Story(queues=3).assigned(-1),
+    ),
+    # Checks, priorities, store times, pauses
+    "check with other content": (
+        "check",
+        Story(type_="TRANSACTION").send("m", tag="a").at(7).check("m"),
+        Story(type_="TRANSACTION").send("m", tag="a").at(7).check("m", tag="a"),
+    ),
+    "check too early": (
+        "check",
+        Story(type_="TRANSACTION").send("m").at(2.9).check("m"),
+        Story(type_="TRANSACTION").send("m").at(3).check("m"),
+    ),
+    "never checked": (
+        "check",
+        Story(type_="TRANSACTION").send("m").at(200).drained(),
+        Story(type_="TRANSACTION").send("m").at(100).check("m").at(200).drained(),
+    ),
+    "low priority first": (
+        "priority",
+        Story(type_="PRIORITY", queues=2)
+        .send("m", priority=0)
+        .send("n", priority=1)
+        .receive("m", "n", priorities=(0, 1)),
+        Story(type_="PRIORITY", queues=2)
+        .send("m", priority=0)
+        .send("n", priority=1)
+        .receive("n", "m", priorities=(1, 0)),
+    ),
+    "stored before it was sent": (
+        "store time",
+        Story().at(5).send("m").receive("m", stored=4.9),
+        Story().at(5).send("m").receive("m", stored=5.0),
+    ),
+    "poll over a pause": (
+        "poll",
+        Story().pause(3.0).at(11.0).receive(begun=1.0, poll=5.0),
+        Story().pause(3.0).at(9.0).receive(begun=1.0, poll=5.0),
+    ),
     "lease lost in a restart": (
         "lease",
         leased().restart().at(1).receive("m", attempt=2),
