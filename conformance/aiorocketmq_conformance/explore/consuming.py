@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from dataclasses import dataclass, field
+from functools import partial
 
 from aiorocketmq.wire import messages as pb
 
@@ -87,6 +88,7 @@ class Consuming:
         self._scribe = scribe
         self._semantics = semantics
         self._suspends = suspends
+        self._failure: BaseException | None = None
 
     # Sessions
 
@@ -121,6 +123,9 @@ class Consuming:
                 group=member.group,
                 ordered=reply.subscription.fifo,
                 max_attempts=reply.backoff_policy.max_attempts,
+                steps=tuple(
+                    each.seconds + each.nanos / 1e9 for each in reply.backoff_policy.customized_backoff.next
+                ),
             )
         )
 
@@ -213,8 +218,18 @@ class Consuming:
         """Start a poll of a consumer."""
         task = asyncio.create_task(self._receive(member, batch, invisible, poll))
         member.polls.add(task)
-        task.add_done_callback(member.polls.discard)
+        task.add_done_callback(partial(self._end_poll, member))
         return task
+
+    def _end_poll(self, member: Member, task: asyncio.Task[None]) -> None:
+        member.polls.discard(task)
+        if not task.cancelled():
+            self._failure = self._failure or task.exception()
+
+    def check(self) -> None:
+        """Raise the exception of a poll that failed, if there was one."""
+        if self._failure is not None:
+            raise self._failure
 
     async def polled(self, member: Member) -> None:
         """Wait for the end of a consumer's polls."""
@@ -265,14 +280,17 @@ class Consuming:
             )
 
     def _delivered(self, one: Delivery, begun: Instant) -> Delivered:
-        at = one.at - self._scribe.started
+        at, wall = one.at - self._scribe.started, self._scribe.wall(0.0)
+        system = one.message.system_properties
+        due = system.delivery_timestamp
         return Delivered(
             content=content_of(one.message),
             attempt=one.attempt,
             handle=one.handle,
             queue=one.queue,
             offset=one.offset,
-            stored=one.stored_at - self._scribe.wall(0.0),
+            stored=one.stored_at - wall,
+            due=due.seconds + due.nanos / 1e9 - wall if system.HasField("delivery_timestamp") else None,
             after=self._scribe.after(begun, at),
             at=self._scribe.instant(at),
         )

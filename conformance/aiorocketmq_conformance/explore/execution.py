@@ -96,7 +96,9 @@ class Execution:
             for step in self._plan.steps:
                 await self._steps[step.kind](step)
                 await self.scribe.settle()
+                self._consuming.check()
             await self._finish()
+            self._consuming.check()
         except (CallFailed, StreamEnded, grpc.aio.AioRpcError, ConnectionError) as error:
             raise HistoryFailed(" ".join(str(error).split())[:200], self.scribe.instant()) from error
         finally:
@@ -130,15 +132,17 @@ class Execution:
         plan = self._plan.groups[place]
         name = self._target.fresh(f"group{place}")
         self._groups[place] = name
-        for group, ordered, limit in (
-            (name, plan.ordered, plan.max_attempts),
-            (f"{name}-readers", False, READERS),
+        for group, ordered, limit, steps in (
+            (name, plan.ordered, plan.max_attempts, plan.steps),
+            (f"{name}-readers", False, READERS, ()),
         ):
             begun = self.scribe.instant()
-            await self._target.create_group(group, ordered=ordered, max_attempts=limit)
+            await self._target.create_group(group, ordered=ordered, max_attempts=limit, backoff=steps or None)
             ended = self.scribe.instant()
             self.scribe.history.add(
-                GroupCreated(begun=begun, ended=ended, group=group, ordered=ordered, max_attempts=limit)
+                GroupCreated(
+                    begun=begun, ended=ended, group=group, ordered=ordered, max_attempts=limit, steps=steps
+                )
             )
 
     def _client(self, stem: str) -> ProbeClient:

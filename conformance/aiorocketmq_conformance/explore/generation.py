@@ -101,7 +101,8 @@ def _group(source: random.Random, topics: Sequence[TopicPlan], place: int) -> Gr
     topic = source.randrange(len(topics)) if place >= len(topics) else place
     ordered = topics[topic].type == "FIFO" and source.random() < 0.8
     limit = source.choice((1, 2, 2, 3, 5, 17))
-    return GroupPlan(topic, ordered, limit, late=place > 0 and source.random() < 0.3)
+    steps = source.choice(((), (), (1.0, 5.0, 10.0), (3.0, 30.0)))
+    return GroupPlan(topic, ordered, limit, steps, late=place > 0 and source.random() < 0.3)
 
 
 def _send(source: random.Random, abilities: Abilities) -> dict[str, Value]:
@@ -113,6 +114,7 @@ def _send(source: random.Random, abilities: Abilities) -> dict[str, Value]:
         "message_group": source.choice(MESSAGE_GROUPS),
         "delay": source.choice((-1.0, 0.5, 1.0, 2.5, 5.0, 12.0)),
         "bare": source.random() < 0.5,
+        "recovery": source.choice((None, None, 15.0, 40.0)),
         "priority": source.randrange(8),
     }
 

@@ -23,6 +23,8 @@ class GroupPlan:
     topic: int
     ordered: bool
     max_attempts: int
+    steps: tuple[float, ...] = ()
+    """Its own retry intervals."""
     late: bool = False
     """It is created by a step, after messages were sent."""
 

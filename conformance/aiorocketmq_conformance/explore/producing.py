@@ -160,8 +160,14 @@ class Producing:
         topic, plan = self._topics[step.integer("topic") % len(self._topics)]
         count = step.integer("count") if plan.type == "NORMAL" or self._semantics.checks_leases else 1
         due = self._scribe.now() + step.real("delay") if plan.type == "DELAY" else None
+        recovery = step.real("recovery") or None
         return [
-            Outgoing(content=self._content(topic, plan, step), type=plan.type, deliver_at=due)
+            Outgoing(
+                content=self._content(topic, plan, step),
+                type=plan.type,
+                deliver_at=due,
+                recovery=recovery if plan.type == "TRANSACTION" else None,
+            )
             for _ in range(count)
         ]
 
@@ -226,6 +232,9 @@ class Producing:
             deliver_at=None if due is None else self._scribe.wall(due),
             kind=getattr(pb.MessageType, outgoing.type),
         )
+        if outgoing.recovery is not None:
+            system = message.system_properties
+            requests.duration(system.orphaned_transaction_recovery_duration, outgoing.recovery)
         if content.priority is not None:
             message.system_properties.priority = content.priority
         return message

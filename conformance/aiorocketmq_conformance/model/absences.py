@@ -106,7 +106,12 @@ class Absences:
         patience = semantics.immunity + 2 * semantics.check_interval + semantics.wake
         for message in self._knowledge.of_topic(drained.topic):
             is_open = message.is_half and message.is_stored and not message.is_uncertain
-            is_open = is_open and message.committed is None and not message.is_rolled_back
+            is_open = (
+                is_open
+                and message.outgoing.recovery is None
+                and message.committed is None
+                and not message.is_rolled_back
+            )
             if is_open and not message.times_checked and message.ended.at + patience < drained.begun.at:
                 age = drained.begun.at - message.ended.at
                 text = f"a half message was not checked for {age:.0f} s"

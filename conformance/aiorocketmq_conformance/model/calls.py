@@ -42,6 +42,8 @@ class GroupCreated(Event):
     group: str
     ordered: bool
     max_attempts: int
+    steps: tuple[float, ...] = ()
+    """Its own retry intervals; empty for the server's."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -67,6 +69,8 @@ class Outgoing:
     content: Content
     type: str = "NORMAL"
     deliver_at: float | None = None
+    recovery: float | None = None
+    """Its own time before the first check of its transaction."""
     is_legal: bool = True
     """Whether the documents allow it, apart from its topic."""
 
@@ -100,6 +104,8 @@ class Delivered:
     offset: int
     stored: float
     """The store time, seconds of the history."""
+    due: float | None
+    """The delivery time, seconds of the history."""
     at: Instant
     """When it arrived."""
     after: Instant
@@ -199,6 +205,7 @@ class Settings(Event):
     group: str
     ordered: bool
     max_attempts: int
+    steps: tuple[float, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -16,6 +16,8 @@ from aiorocketmq_conformance.model.state import (
     matches,
 )
 
+DUE = 0.002
+"""Servers store times in milliseconds."""
 EMPTY = frozenset({OK, "MESSAGE_NOT_FOUND"})
 
 
@@ -65,7 +67,7 @@ class Deliveries:
         origin = self._knowledge.origin(receive.topic, message)
         copy.is_free = (
             copy.is_free
-            or (origin is not None and origin[1].has_lost_count)
+            or (origin is not None and self._knowledge.dead_letters(*origin, one.at.at)[1] > 1)
             or self._knowledge.is_unclear(receive.group, receive.topic)
         )
         self._check_content(receive, one, message)
@@ -100,6 +102,9 @@ class Deliveries:
             was, came = getattr(sent, name), getattr(one.content, name)
             if was != came:
                 self._report("content", f"the {name} {_short(was)} was delivered as {_short(came)}", one)
+        due = message.outgoing.deliver_at
+        if origin is None and due is not None and (one.due is None or abs(one.due - due) > DUE):
+            self._report("content", f"the delivery time {due:.3f} was delivered as {one.due}", one)
         if not matches(receive.filter, sent.tag):
             self._report("filter", f"the tag {sent.tag} does not match the filter {receive.filter}", one)
 

@@ -31,7 +31,7 @@ class Lifecycle:
         if isinstance(event, TopicCreated):
             self._knowledge.topics[event.topic] = Topic(event.topic, event.type, event.queues)
         else:
-            group = Group(event.group, event.begun, event.ordered, event.max_attempts)
+            group = Group(event.group, event.begun, event.ordered, event.max_attempts, event.steps)
             self._knowledge.groups[event.group] = group
 
     def answered(self, event: Settings | Route | Assignment) -> None:
@@ -42,6 +42,9 @@ class Lifecycle:
             told, real = (event.ordered, event.max_attempts), (group.ordered, group.max_attempts)
             if told != real:
                 text = f"order and attempts of a group were answered as {told}, not {real}"
+                report("settings", text, event.ended)
+            if group.steps and event.steps != group.steps:
+                text = f"retry intervals of a group were answered as {event.steps}, not {group.steps}"
                 report("settings", text, event.ended)
             return
         topic = self._knowledge.topics.get(event.topic)

@@ -12,6 +12,7 @@ from aiorocketmq_conformance.model.calls import (
     Send,
 )
 from aiorocketmq_conformance.model.knowledge import Knowledge
+from aiorocketmq_conformance.model.semantics import AGE_OF_CHECKED
 from aiorocketmq_conformance.model.state import Sent
 
 SERVER_FAULTS = frozenset({UNKNOWN, "INTERNAL_SERVER_ERROR", "INTERNAL_ERROR", "HA_NOT_AVAILABLE"})
@@ -103,11 +104,11 @@ class Sending:
             self._knowledge.report("check", "a message was checked that is not half", check.ended)
             return
         message.times_checked += 1
-        if (
-            message.times_checked == 1
-            and check.ended.at < message.begun.at + self._knowledge.semantics.immunity
-        ):
-            age = check.ended.at - message.begun.at
+        patience = self._knowledge.semantics.immunity
+        if message.outgoing.recovery is not None:
+            patience = message.outgoing.recovery - AGE_OF_CHECKED
+        age = check.ended.at - message.begun.at
+        if message.times_checked == 1 and age < patience:
             self._knowledge.report("check", f"checked {age:.3f} s after the send", check.ended, message.id)
         for name in ("body", "tag", "keys", "properties", "born_ms"):
             was, came = getattr(message.outgoing.content, name), getattr(check.content, name)

@@ -123,6 +123,7 @@ class Group:
     created: Instant
     ordered: bool = False
     max_attempts: int = 17
+    steps: tuple[float, ...] = ()
 
 
 @dataclass(slots=True)

@@ -52,6 +52,7 @@ class Story:
         self._type = type_
         self.handles: dict[str, str] = {}
         self.sent: dict[str, float] = {}
+        self.due: dict[str, float | None] = {}
         self.events.append(TopicCreated(**self.span(), topic=TOPIC, type=type_, queues=queues))
         self.events.append(GroupCreated(**self.span(), group=GROUP, ordered=ordered, max_attempts=limit))
 
@@ -73,6 +74,7 @@ class Story:
 
     def send(self, *names: str, code: str = "OK", due: float | None = None, **changes: Any) -> Story:
         self.sent |= dict.fromkeys(names, self.now)
+        self.due |= dict.fromkeys(names, due)
         legal = changes.pop("is_legal", True)
         messages = tuple(
             Outgoing(content=self.content(name, **changes), type=self._type, deliver_at=due, is_legal=legal)
@@ -116,6 +118,7 @@ class Story:
                     queue=queue,
                     offset=offset,
                     stored=self.sent.get(name, now) if stored is None else stored,
+                    due=self.due.get(name),
                     after=after,
                     at=self.instant(),
                 )
