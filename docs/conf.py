@@ -34,7 +34,7 @@ nitpick_ignore_regex = [
         "py:.*",
         r"(abc|anyio|asyncio|collections|contextlib|datetime|enum|os|pathlib|random|ssl|types|typing)\..*",
     ),
-    ("py:.*", r"(_?pytest|opentelemetry|redis|pydantic|msgspec)\..*"),
+    ("py:.*", r"(_?pytest|opentelemetry|redis|pydantic|msgspec|testcontainers)\..*"),
     ("py:.*", r"AbstractContextManager|TracerProvider|MeterProvider|Span|Redis"),
     # Sphinx takes quoted annotations of several parameters apart.
     ("py:.*", r"\w+\[\w+"),

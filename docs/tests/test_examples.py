@@ -5,6 +5,7 @@ A block whose first line is a comment with a file name is written under that nam
 
 from __future__ import annotations
 
+import os
 import re
 import subprocess
 import sys
@@ -40,7 +41,16 @@ PAGES = [
 ]
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+PAGES_OF_CONTAINERS = [
+    page for page in PAGES if "aiorocketmq_fake.testcontainers" in page.read_text(encoding="utf-8")
+]
+
+
+@pytest.mark.parametrize(
+    "page",
+    [page for page in PAGES if page not in PAGES_OF_CONTAINERS],
+    ids=lambda page: str(page.relative_to(ROOT)),
+)
 async def test_python_blocks_run_as_files(page: Path, tmp_path: Path) -> None:
     """Programs of a page share nothing and run side by side; its named files share a folder."""
     named = [(name, code) for name, code in blocks(page) if name is not None]
@@ -63,6 +73,13 @@ async def test_python_blocks_run_as_files(page: Path, tmp_path: Path) -> None:
                 for name, code in named:
                     if "asyncio.run(" in code:
                         runs.start_soon(_run, folder, name)
+
+
+@pytest.mark.containers
+@pytest.mark.skipif("AIOROCKETMQ_IMAGE" not in os.environ, reason="needs containers: run nox -s containers")
+@pytest.mark.parametrize("page", PAGES_OF_CONTAINERS, ids=lambda page: str(page.relative_to(ROOT)))
+async def test_programs_with_containers_run_as_files(page: Path, tmp_path: Path) -> None:
+    await test_python_blocks_run_as_files(page, tmp_path)
 
 
 async def _run(folder: Path, *arguments: str) -> None:

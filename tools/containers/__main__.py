@@ -52,7 +52,8 @@ def _run(folder: Path, versions: list[str], only: str | None) -> int:
     commands: list[tuple[tuple[str, ...], Mapping[str, str]]] = []
     if only != "cases":
         for version in versions:
-            tests = ("pytest", "-m", "containers", "fake_broker/tests/testcontainers")
+            paths = ("fake_broker/tests/testcontainers", "docs/tests/test_examples.py")
+            tests = ("pytest", "-m", "containers", *paths)
             commands.append((tests, {"AIOROCKETMQ_IMAGE": apache_image(version)}))
     if only != "tests":
         targets = tuple(f"--target=docker:{image}" for image in images)

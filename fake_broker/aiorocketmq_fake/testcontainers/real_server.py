@@ -21,15 +21,11 @@ _LOOK = 'cd "${ROCKETMQ_HOME:-/none}/lib" 2>/dev/null && pwd && ls rocketmq-prox
 class RocketMQContainer(ServerContainer):
     """A real Apache RocketMQ: name server, broker and, from 5.0 on, proxy in one container.
 
-    ```python
-    with RocketMQContainer("apache/rocketmq:5.5.0") as server:
-        server.create_topic("orders")
-        async with Producer(server.endpoint) as producer: ...
-    ```
+    `with RocketMQContainer("apache/rocketmq:5.5.0") as server:` starts it, and removes it with its data; clients take
+    `server.endpoint`, or `server.namesrv` for the classic protocol.
 
     The image is Apache's of any version, or another with `java` on its path and `$ROCKETMQ_HOME/lib`. What its scripts
-    would configure is not used: the server has small heaps, creates topics and groups at first use, and keeps its data
-    in the container, which leaving the block removes.
+    would configure is not used: the server has small heaps, and creates topics and groups at first use.
     """
 
     def __init__(
