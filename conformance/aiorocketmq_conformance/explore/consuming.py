@@ -187,7 +187,8 @@ class Consuming:
         """Note that a restart has ended all renewals."""
         now = self._scribe.now()
         for held in self.held:
-            if held.member.plan.renews and (held.is_renewed or held.end > now):
+            is_changed = len(held.handles) > 1
+            if held.member.plan.renews and not is_changed and (held.is_renewed or held.end > now):
                 age = now - (held.delivery.at - self._scribe.started)
                 held.is_renewed = True
                 self._end_renewal(held, self._semantics.rest_of_renewed(age))

@@ -84,6 +84,7 @@ async def _execute(plan: Plan, target: Target) -> Outcome:
         failed.append(Violation("call", f"a call failed: {error}", error.at))
     except TimeoutError:
         failed.append(Violation("hang", "the history did not end in time", execution.scribe.instant()))
+    semantics = semantics.slower(target.clock.traffic.slowest_answer())
     violations = (*judge(execution.scribe.history.events, semantics), *failed)
     lines = tuple(timeline(execution.scribe.history.events, violations))
     return Outcome(plan, violations, lines, len(execution.scribe.history.events))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 AGE_OF_CHECKED = 3.0
 """Some servers count the age of a half message from its birth, in whole seconds."""
@@ -55,6 +55,18 @@ class Semantics:
     """Length of the first, second, … renewal; the last repeats."""
     renews: bool = True
     """The server renews leases of receives with `auto_renew`."""
+
+    def slower(self, seconds: float) -> Semantics:
+        """Return the semantics of a machine on which calls took up to so many seconds."""
+        return replace(
+            self,
+            revive=(self.revive[0], self.revive[1] + seconds),
+            nack=(self.nack[0], self.nack[1] + seconds),
+            ordered=(self.ordered[0], self.ordered[1] + seconds),
+            wake=self.wake + seconds,
+            poll_late=self.poll_late + seconds,
+            delay_late=self.delay_late + seconds,
+        )
 
     def rest_of_renewed(self, age: float) -> float:
         """Return how long a renewed lease of an age lasts if it is not renewed again."""

@@ -80,7 +80,9 @@ class Sending:
             message.is_uncertain = message.is_uncertain or not is_decided
         elif end.decision == "unspecified":
             # Some servers take it as a rollback, all may refuse it.
-            message.is_uncertain = message.is_uncertain or (end.code == OK and not is_decided)
+            message.is_forgotten = message.is_forgotten or end.code == OK
+            is_open = end.code == OK and not is_decided and not self._knowledge.semantics.checks_leases
+            message.is_uncertain = message.is_uncertain or is_open
         elif is_decided:
             if end.code == OK and self._knowledge.semantics.checks_leases:
                 report("transaction", "a second decision was accepted", end.ended, message.id)
@@ -88,7 +90,8 @@ class Sending:
             # A proxy remembers transactions for a while only, and not over a restart.
             restarted = self._knowledge.restarted
             remembered = message.ended.at + self._knowledge.semantics.transaction_memory
-            if end.ended.at > remembered or (restarted is not None and restarted.step > message.ended.step):
+            is_late = end.ended.at > remembered or message.is_forgotten
+            if is_late or (restarted is not None and restarted.step > message.ended.step):
                 return
             text = f"the first decision was answered with {end.code}"
             report("transaction", text, end.ended, message.id)

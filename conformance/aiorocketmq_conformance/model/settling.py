@@ -43,6 +43,8 @@ class Settling:
         margin = self._knowledge.semantics.early
         if lease.settled is not None:
             return State.SETTLED
+        if not self._knowledge.semantics.checks_leases and not lease.handles[handle]:
+            return State.REPLACED  # good until the time that it names itself
         if call.begun.at > lease.end.high + margin:
             return State.EXPIRED
         if ended.at >= lease.end.low - margin or copy.lease is not lease:

@@ -42,6 +42,8 @@ class Sent:
     """Since when it surely is visible, apart from a delivery time."""
     is_rolled_back: bool = False
     times_checked: int = 0
+    is_forgotten: bool = False
+    """A call without a decision used up what the proxy remembers until the next check."""
     recalled: Instant | None = None
     is_uncertain: bool = False
     """A send, commit or recall has an unknown outcome."""
