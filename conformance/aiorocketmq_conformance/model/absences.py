@@ -54,7 +54,8 @@ class Absences:
             for (group, topic, _), copy in knowledge.copies.items()
             if (group, topic) == (lag.group, lag.topic)
         ]
-        if any(copy.is_free for copy in mine) or (lag.group, lag.topic) not in knowledge.readings:
+        is_unclear = any(copy.is_free for copy in mine) or knowledge.is_unclear(lag.group, lag.topic)
+        if is_unclear or (lag.group, lag.topic) not in knowledge.readings:
             return
         reading = knowledge.readings[lag.group, lag.topic]
         leased = [
