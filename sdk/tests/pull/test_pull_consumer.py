@@ -69,6 +69,30 @@ async def test_new_messages_end_the_wait(broker: FakeBroker, producer: Producer)
         assert bodies(await read(consumer, 1)) == [b"000"]
 
 
+async def test_failures_are_counted_from_the_last_success(
+    broker: FakeBroker, producer: Producer, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Pauses grow with consecutive failures, so a consumer has forgotten those before a success."""
+    monkeypatch.setattr("aiorocketmq._core.pauses.FIRST_PAUSE", 0.002)
+    caplog.set_level("INFO")
+
+    def recoveries() -> list[str]:
+        messages = [each.getMessage() for each in caplog.records if "works again" in each.getMessage()]
+        return [message.rpartition("works again after ")[2] for message in messages]
+
+    async with PullConsumer(broker.endpoint, group="audit") as consumer:
+        (queue, *_) = await consumer.queues("orders")
+        consumer.assign([queue])
+        for number, failures in enumerate((3, 1, 2), 1):
+            broker.faults.refuse("PullMessage", "INTERNAL_SERVER_ERROR", times=failures)
+            async with asyncio.timeout(PATIENCE):
+                while len(recoveries()) < number:
+                    await send(producer, 2)  # they end a pull that waits
+                    await consumer.poll(timeout=0.01)
+
+    assert recoveries() == ["3 failures", "1 failures", "2 failures"]
+
+
 async def test_a_committed_offset_is_where_the_next_member_starts(
     broker: FakeBroker, producer: Producer
 ) -> None:
