@@ -113,6 +113,22 @@ class ToTheTail(MessageGroupOrder):
         return self._reopen(message.content.message_group, group_queue)
 
 
+class ReturnsByEnd(MessageGroupOrder):
+    """Messages of a batch are redelivered in the order in which their leases ended."""
+
+    def ended(self, message: StoredMessage, counted: bool) -> bool:
+        key = message.content.message_group
+        group_queue = self.group_queues.get(key)
+        by_end = [*group_queue.back, message] if group_queue is not None else []
+        is_free = super().ended(message, counted)
+        if is_free and group_queue is not None:
+            for each in by_end:
+                group_queue.waiting.remove(each)
+            group_queue.waiting.extendleft(reversed(by_end))
+            heappush(self._ready, (group_queue.waiting[0].offset, key))
+        return is_free
+
+
 class RepeatsCount(MessageGroupOrder):
     """A receive repeated with its attempt id counts as an attempt."""
 
@@ -188,6 +204,12 @@ ORDERING = (
         ("fifo.change-shorter", "fifo.consumer-crash"),
         parts=broken(ToTheTail),
         defect="A message that failed is moved to the tail of its group.",
+    ),
+    Mutant(
+        "mu-order-of-ends",
+        ("fifo.change-middle",),
+        parts=broken(ReturnsByEnd),
+        defect="Messages of a batch are redelivered in the order in which their leases ended.",
     ),
     Mutant("MU36", ("fifo.other-queue-progress",), core=OrderedBlocksTopic),
     Mutant("MU37", ("fifo.exhausted-unblocks", "dlq.fifo-continues"), core=DeadHeadBlocks),

@@ -96,6 +96,18 @@ class FarewellsIgnored(Broker):
         self.keep_alive(client_id, now=now)
 
 
+class FarewellReleasesOne(Broker):
+    """Termination releases the oldest message of its client; the other leases run to their end."""
+
+    def terminate(self, client_id: str, group: str, *, now: float) -> None:
+        renewing = self._state.leases.renewing.get(client_id, ())
+        _, *others = sorted(renewing, key=lambda lease: lease.message.position) or (None,)
+        for lease in others:
+            self._state.leases.stop_renewing(lease)
+            self._leasing.schedule(lease)
+        super().terminate(client_id, group, now=now)
+
+
 class RoutesMissAQueue(Broker):
     """Routes lack the last queue."""
 
@@ -199,6 +211,7 @@ SESSIONS = (
         ("life.terminate-ok", "push.client-gone-releases"),
         core=FarewellsIgnored,
     ),
+    Mutant("mu-farewell-releases-one", ("push.client-gone-releases",), core=FarewellReleasesOne),
     Mutant("mu-route-misses-queue", ("life.route-ok",), core=RoutesMissAQueue),
     Mutant(
         "mu-route-creates",
