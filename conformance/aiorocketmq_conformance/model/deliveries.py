@@ -258,7 +258,7 @@ class Deliveries:
             is_fresh = (
                 sent is not None and self._knowledge.copy(receive.group, receive.topic, sent).times == 1
             )
-            if copy.times > 0 or not is_fresh or before.after != one.after:
+            if copy.times > 0 or copy.is_free or not is_fresh or before.after != one.after:
                 continue
             levels = [min(each.content.priority or 0, queues - 1) for each in (before, one)]
             if levels[0] < levels[1]:

@@ -372,3 +372,35 @@ def test_a_call_may_take_effect_before_its_response() -> None:
 def test_servers_may_differ_from_the_documents_as_declared(story: Story) -> None:
     assert set(story.rules(DOCUMENTED)) & {"ack", "offset", "start"}
     assert not set(story.rules(APACHE)) & {"ack", "offset", "start"}
+
+
+def test_a_lease_outlives_its_client_until_the_restart_of_a_server() -> None:
+    """A crashed client is not forgotten yet: its lease, renewed at 100 s, lasts to 280 s."""
+    story = sent().receive("m", auto_renew=True).at(31).gone(crashed=True).at(107).restart()
+    assert story.at(170).drained().rules() == []
+    assert story.at(300).drained().rules() == ["lost"]
+
+
+def test_a_call_without_a_decision_may_make_the_next_one_fail() -> None:
+    story = Story(type_="TRANSACTION").send("m")
+    assert story.end("m", "unspecified").end("m", code="INVALID_TRANSACTION_ID").rules() == []
+
+
+def test_a_server_that_checks_the_form_of_handles_takes_replaced_ones_until_their_own_end() -> None:
+    story = sent().receive("m", handle="first", invisible=60.0).change("m", 20.0)
+    story.at(30).ack("m", entries=(("m", "first"),))
+    assert story.rules(DOCUMENTED) == ["ack"]
+    assert story.rules(APACHE) == []
+
+
+def test_polls_of_dead_clients_leave_the_state_of_messages_open() -> None:
+    story = Story(type_="PRIORITY", queues=2).receive(is_cut=True, code="").gone(crashed=True)
+    story.send("m", priority=0).send("n", priority=1).lag(0, 1).receive("m", "n", priorities=(0, 1))
+    assert story.rules(APACHE) == []
+    assert {*story.rules(DOCUMENTED)} == {"lag", "priority"}
+
+
+def test_a_slow_machine_ends_polls_late() -> None:
+    story = Story().at(7.5).receive(begun=0.0)
+    assert story.rules(DOCUMENTED) == ["poll"]
+    assert story.rules(DOCUMENTED.slower(0.8)) == []
