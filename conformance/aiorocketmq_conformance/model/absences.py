@@ -24,7 +24,8 @@ class Absences:
             return
         for copy in self._waiting(receive.group, receive.topic):
             since = knowledge.available(receive.group, copy).high
-            if since + knowledge.semantics.wake < receive.ended.at:
+            is_unnoticed = knowledge.is_unnoticed(receive, copy)
+            if since + knowledge.semantics.wake < receive.ended.at and not is_unnoticed:
                 text = (
                     f"a poll ended empty although a message was visible for {receive.ended.at - since:.3f} s"
                 )

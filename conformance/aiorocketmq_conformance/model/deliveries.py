@@ -181,6 +181,8 @@ class Deliveries:
             receive.group, receive.topic, copy
         ):
             return
+        if knowledge.is_unnoticed(receive, copy):
+            return
         since = max(knowledge.available(receive.group, copy).high, receive.begun.at)
         late = one.at.at - since - knowledge.semantics.wake
         if since < FOREVER and late > 0:

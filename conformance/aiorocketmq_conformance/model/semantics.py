@@ -38,6 +38,8 @@ class Semantics:
     """A redelivery has the queue and offset of the first delivery."""
     exhausted_end_polls: bool
     """A poll ends empty at once if all that it found is given up."""
+    resets_wake: bool
+    """A parked poll notices a reset of its group."""
     immunity: float
     """A half message is not checked earlier than this after its send."""
     check_interval: float
@@ -98,6 +100,7 @@ def semantics_of(numbers: Mapping[str, float | int | str]) -> Semantics:
         starts_at_creation=numbers["group.start"] == "creation",
         keeps_position=numbers["retry.position"] == "kept",
         exhausted_end_polls=numbers["poll.exhausted"] == "ends",
+        resets_wake=numbers["reset.wakes"] == "yes",
         immunity=number("tx.immunity") - AGE_OF_CHECKED,
         check_interval=number("tx.interval"),
         recall_margin=number("recall.margin"),

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from conformance.tests.model.story import APACHE, DOCUMENTED, Story
@@ -404,3 +406,11 @@ def test_a_slow_machine_ends_polls_late() -> None:
     story = Story().at(7.5).receive(begun=0.0)
     assert story.rules(DOCUMENTED) == ["poll"]
     assert story.rules(DOCUMENTED.slower(0.8)) == []
+
+
+def test_parked_polls_may_miss_a_reset_as_declared() -> None:
+    story = sent().reset(to_end=True).reset(to_end=False).at(8).receive("m", begun=0.0, poll=8.0, stored=0.0)
+    # The poll was parked before the resets.
+    story.events[-1] = replace(story.events[-1], begun=story.events[2].ended)
+    assert story.rules(DOCUMENTED) == ["wake"]
+    assert story.rules(APACHE) == []
