@@ -31,6 +31,23 @@ def test_a_message_that_would_overfill_a_batch_begins_the_next_one(batches: Batc
     assert batches.next_deadline() == 6.0
 
 
+@pytest.mark.parametrize(("size", "leaving"), [(39, ()), (40, ([1, 2],)), (41, ([1],))])
+def test_a_batch_leaves_at_its_bytes(
+    batches: Batches[str, int], size: int, leaving: tuple[list[int], ...]
+) -> None:
+    batches.add("a", 1, 60, now=0.0)
+    assert batches.add("a", 2, size, now=0.0) == leaving
+
+
+def test_the_next_deadline_is_that_of_the_oldest_batch(batches: Batches[str, int]) -> None:
+    batches.add("a", 1, 60, now=0.0)
+    batches.add("b", 2, 60, now=1.0)
+    batches.add("a", 3, 60, now=2.0)  # begins another batch
+    assert batches.next_deadline() == 6.0
+    assert batches.due(now=6.0) == [[2]]
+    assert batches.next_deadline() == 7.0
+
+
 def test_a_message_that_fills_a_batch_alone_goes_at_once(batches: Batches[str, int]) -> None:
     batches.add("a", 1, 60, now=0.0)
     assert batches.add("a", 2, 500, now=0.0) == ([1], [2])

@@ -33,3 +33,12 @@ def test_heartbeats_of_many_clients_that_were_out_at_once_count_once() -> None:
     ]
     assert not any(together)
     assert watch.should_reconnect(Beat.TIMED_OUT, now=14.0, begun=11.0)
+
+
+def test_a_reconnection_begins_the_count_again() -> None:
+    watch = HalfOpenWatch()
+    ends = [
+        watch.should_reconnect(Beat.TIMED_OUT, now=now, begun=now - 3.0)
+        for now in (10.0, 20.0, 100.0, 110.0, 200.0, 210.0)
+    ]
+    assert ends == [False, True, False, True, False, True]

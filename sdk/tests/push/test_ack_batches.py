@@ -42,3 +42,13 @@ def test_destinations_do_not_wait_for_each_other() -> None:
     assert acks.add("a", 1) is True
     assert acks.add("b", 2) is True
     assert acks.next_batch("b") == [2]
+
+
+def test_acks_of_a_failed_call_are_the_first_of_the_next() -> None:
+    acks = AckBatches[str, int](max_entries=3)
+    for entry in (1, 2, 3, 4):
+        acks.add("d", entry)
+    acks.put_back("d", acks.next_batch("d"))
+    acks.add("d", 5)
+
+    assert [acks.next_batch("d"), acks.next_batch("d"), acks.next_batch("d")] == [[1, 2, 3], [4, 5], []]

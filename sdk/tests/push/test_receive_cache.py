@@ -90,3 +90,35 @@ def test_polls_that_ask_for_their_room_never_exceed_the_count_limit(polls: list[
         for _ in range(limited.room(queue, batch)):
             limited.add(queue, 1)
         assert limited.count <= 30
+
+
+def test_polls_of_an_earlier_assignment_take_no_room() -> None:
+    again = cache(messages=10)
+    again.ask("q", 5)
+    again.add("q", 1)
+    again.close("q")
+    again.answered("q", 5)
+    again.open("q")
+
+    assert again.room("q", 32) == 9
+
+
+def test_a_queue_is_full_at_its_bytes() -> None:
+    full = cache(size=10)
+    full.add("q", 9)
+    assert full.room("q", 32) == 32
+    full.add("q", 1)
+    assert full.room("q", 32) == 0
+    assert full.remove("q", 1) is True
+
+
+def test_what_polls_in_flight_may_return_is_no_room() -> None:
+    asked = cache(messages=10)
+    rooms = [asked.room("q", 32)]
+    for count in (4, 6):
+        asked.ask("q", count)
+        rooms.append(asked.room("q", 32))
+    asked.answered("q", 4)
+    asked.add("q", 4, count=4)
+    asked.answered("q", 6)
+    assert [*rooms, asked.room("q", 32)] == [10, 6, 0, 6]
