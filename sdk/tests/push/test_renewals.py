@@ -164,3 +164,26 @@ def test_no_renewal_is_planned_later_than_promised(data: st.DataObject) -> None:
         assert set(renewals.in_flight) == set(in_flight)
     pass_to(now + 2 * LEASE)
     assert promised == {}
+
+
+def test_leases_that_each_end_a_little_earlier_are_renewed_in_time() -> None:
+    plan = Renewals[str](100.0)
+    for key, ends_at in (("a", 100.0), ("b", 91.0), ("c", 82.0)):
+        plan.add(key, ends_at=ends_at)
+    assert plan.next_deadline() == 32.0
+    assert plan.due(32.0) == ["c"]
+
+
+def test_an_earlier_schedule_of_a_lease_does_not_count_for_its_later_one() -> None:
+    plan = Renewals[str](100.0)
+    plan.add("b", ends_at=90.0)
+    assert plan.due(40.0) == ["b"]
+    plan.renewed("b", ends_at=140.0)  # due at 90, before the outdated schedule
+    for now in (50.0, 80.0):
+        plan.add("a", ends_at=now + 50.0)
+        assert plan.due(now) == ["a"]
+        plan.renewed("a", ends_at=now + 100.0)
+        if now == 50.0:
+            plan.discard("a")
+    assert plan.due(129.0) == ["b"]
+    assert plan.due(130.0) == ["a"]
