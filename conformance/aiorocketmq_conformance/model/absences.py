@@ -24,7 +24,7 @@ class Absences:
             return
         for copy in self._waiting(receive.group, receive.topic):
             since = knowledge.available(receive.group, copy).high
-            is_unnoticed = knowledge.is_unnoticed(receive, copy)
+            is_unnoticed = knowledge.is_unnoticed(receive)
             if since + knowledge.semantics.wake < receive.ended.at and not is_unnoticed:
                 text = (
                     f"a poll ended empty although a message was visible for {receive.ended.at - since:.3f} s"

@@ -100,7 +100,10 @@ class Deliveries:
             self._report("topic", text, one)
         for name in ("body", "tag", "keys", "properties", "message_group", "priority", "born_ms"):
             was, came = getattr(sent, name), getattr(one.content, name)
-            if was != came:
+            is_blurred = (
+                name == "born_ms" and message.place > 0 and self._knowledge.semantics.batch_is_one_block
+            )
+            if was != came and not is_blurred:
                 self._report("content", f"the {name} {_short(was)} was delivered as {_short(came)}", one)
         due = message.outgoing.deliver_at
         if origin is None and due is not None and (one.due is None or abs(one.due - due) > DUE):
@@ -181,7 +184,7 @@ class Deliveries:
             receive.group, receive.topic, copy
         ):
             return
-        if knowledge.is_unnoticed(receive, copy):
+        if knowledge.is_unnoticed(receive):
             return
         since = max(knowledge.available(receive.group, copy).high, receive.begun.at)
         late = one.at.at - since - knowledge.semantics.wake

@@ -116,11 +116,9 @@ class Knowledge:
         overlaps = (min(ended, pause.ended.at) - max(begun, pause.begun.at) for pause in self.pauses)
         return sum(max(0.0, overlap) for overlap in overlaps)
 
-    def is_unnoticed(self, receive: Receive, copy: Copy) -> bool:
-        """Return whether a poll was parked when a reset made the message visible again, and need not notice."""
-        reset = copy.visible_again
-        is_parked = reset is not None and copy.lease is None and receive.begun.step < reset.step
-        return is_parked and not self.semantics.resets_wake
+    def is_unnoticed(self, receive: Receive) -> bool:
+        """Return whether parked polls need not notice what waits: a reset has put it there, or in front of it."""
+        return self.readings[receive.group, receive.topic].was_reset and not self.semantics.resets_wake
 
     def is_exhausted(self, group: str, copy: Copy) -> bool:
         """Return whether its last delivery was the last attempt."""

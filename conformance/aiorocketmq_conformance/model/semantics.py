@@ -38,6 +38,8 @@ class Semantics:
     """A redelivery has the queue and offset of the first delivery."""
     exhausted_end_polls: bool
     """A poll ends empty at once if all that it found is given up."""
+    batch_is_one_block: bool
+    """All messages of a batch have the birth time of the first one, as measured on 5.5.0."""
     resets_wake: bool
     """A parked poll notices a reset of its group."""
     immunity: float
@@ -100,6 +102,7 @@ def semantics_of(numbers: Mapping[str, float | int | str]) -> Semantics:
         starts_at_creation=numbers["group.start"] == "creation",
         keeps_position=numbers["retry.position"] == "kept",
         exhausted_end_polls=numbers["poll.exhausted"] == "ends",
+        batch_is_one_block=numbers["batch.receipt"] == "one",
         resets_wake=numbers["reset.wakes"] == "yes",
         immunity=number("tx.immunity") - AGE_OF_CHECKED,
         check_interval=number("tx.interval"),
