@@ -21,7 +21,7 @@ from aiorocketmq_conformance.probe.clock import DrivenClock
 from aiorocketmq_conformance.target import Target
 from aiorocketmq_conformance.targets.interface import BrokerUnderTest
 
-logger = logging.getLogger(__name__)
+logger = logging.getLogger("aiorocketmq_conformance.explore")
 
 STUCK = 60.0
 """Real seconds after which a history on a fake hangs."""
