@@ -96,11 +96,6 @@ class Consuming:
         """Return the consumers that have not left."""
         return [member for member in self.members if member.is_alive]
 
-    def chosen(self, step: Step) -> Member | None:
-        """Return the consumer of a step; None if there is none any more."""
-        members = self.alive()
-        return members[step.integer("consumer") % len(members)] if members else None
-
     async def join(
         self, plan: ConsumerPlan, client: ProbeClient, group: str, topic: str, limit: int
     ) -> Member:
@@ -115,10 +110,9 @@ class Consuming:
         begun = self._scribe.instant()
         settings = requests.consumer_settings(member.group, {member.topic: member.filter}, member.kind)
         reply = await member.client.send_settings(settings)
-        self._scribe.history.add(
+        self._scribe.add(
+            begun,
             Settings(
-                begun=begun,
-                ended=self._scribe.instant(),
                 client=member.name,
                 group=member.group,
                 ordered=reply.subscription.fifo,
@@ -126,43 +120,35 @@ class Consuming:
                 steps=tuple(
                     each.seconds + each.nanos / 1e9 for each in reply.backoff_policy.customized_backoff.next
                 ),
-            )
+            ),
         )
 
-    async def assignment(self, step: Step) -> None:
+    async def assignment(self, member: Member, step: Step) -> None:
         """Ask which queues a consumer may receive from."""
-        member = self.chosen(step)
-        if member is None:
-            return
         begun = self._scribe.instant()
         reply = await member.client.query_assignment(member.topic, member.group)
         queues = {each.message_queue.id for each in reply.assignments}
-        self._scribe.history.add(
+        self._scribe.add(
+            begun,
             Assignment(
-                begun=begun,
-                ended=self._scribe.instant(),
                 client=member.name,
                 group=member.group,
                 topic=member.topic,
                 code=code_of(reply),
                 queues=tuple(sorted(queues)),
-            )
+            ),
         )
 
-    async def settings(self, step: Step) -> None:
-        """Send settings again, on the same stream or on another one beside it."""
-        member = self.chosen(step)
-        if member is not None:
-            if step.integer("again") % 2:
-                await member.client.open_stream()
-            await self.send_settings(member)
+    async def settings(self, member: Member, step: Step) -> None:
+        """Send settings again, on the same stream or on another concurrent one."""
+        if step.integer("again") % 2:
+            await member.client.open_stream()
+        await self.send_settings(member)
 
-    async def subscribe(self, step: Step) -> None:
+    async def subscribe(self, member: Member, step: Step) -> None:
         """Change the filter of a consumer, also while it polls."""
-        member = self.chosen(step)
-        if member is not None:
-            member.filter = step.text("filter")
-            await self.send_settings(member)
+        member.filter = step.text("filter")
+        await self.send_settings(member)
 
     async def leave(self, member: Member, *, crashes: bool) -> None:
         """Let a consumer terminate, or vanish."""
@@ -176,8 +162,7 @@ class Consuming:
             await asyncio.sleep(0.005)  # until the server knows
         else:
             await member.client.terminate(member.group)
-        ended = self._scribe.instant()
-        self._scribe.history.add(Gone(begun=begun, ended=ended, client=member.name, crashed=crashes))
+        self._scribe.add(begun, Gone(client=member.name, crashed=crashes))
         rest = self._semantics.expiry if crashes else 0.0
         for held in self.held:
             if held.member is member:
@@ -208,10 +193,9 @@ class Consuming:
 
     # Receives
 
-    async def receive(self, step: Step) -> None:
-        """Start a receive; it goes on in the background if it finds nothing."""
-        member = self.chosen(step)
-        if member is not None and len(member.polls) < POLLS:
+    async def receive(self, member: Member, step: Step) -> None:
+        """Start a receive; it continues in the background if it finds nothing."""
+        if len(member.polls) < POLLS:
             self.poll(member, step.integer("batch"), step.real("invisible"), step.real("poll"))
             await asyncio.sleep(0)
 
@@ -262,10 +246,9 @@ class Consuming:
                 self.horizon = max(self.horizon, end)
         finally:
             # A crash cancels it; its filter may have taken effect all the same.
-            self._scribe.history.add(
+            self._scribe.add(
+                begun,
                 Receive(
-                    begun=begun,
-                    ended=self._scribe.instant(),
                     client=member.name,
                     group=member.group,
                     topic=member.topic,
@@ -277,7 +260,7 @@ class Consuming:
                     code=code,
                     deliveries=tuple(deliveries),
                     is_cut=not member.is_alive or self.restarts != restarts,
-                )
+                ),
             )
 
     def _delivered(self, one: Delivery, begun: Instant) -> Delivered:
@@ -316,11 +299,9 @@ class Consuming:
         first = (step.integer("pick") * step.integer("pick") // 64) % len(candidates)
         return list(reversed(candidates))[first : first + count]
 
-    async def ack(self, step: Step) -> None:
+    async def ack(self, member: Member, step: Step) -> None:
         """Acknowledge some deliveries of a group in one request."""
-        member = self.chosen(step)
-        chosen = [] if member is None else self._pick(step, self.leased(member.group), step.integer("count"))
-        if member is not None and chosen:
+        if chosen := self._pick(step, self.leased(member.group), step.integer("count")):
             await self.acknowledge(member, chosen)
 
     async def acknowledge(self, member: Member, chosen: list[Held]) -> None:
@@ -333,10 +314,9 @@ class Consuming:
         begun = self._scribe.instant()
         reply = await member.client.ack(topic, group, *entries)
         codes = [code_of(entry) for entry in reply.entries]
-        self._scribe.history.add(
+        self._scribe.add(
+            begun,
             Ack(
-                begun=begun,
-                ended=self._scribe.instant(),
                 client=member.name,
                 group=group,
                 topic=topic,
@@ -344,15 +324,13 @@ class Consuming:
                 code=code_of(reply),
                 codes=tuple(codes),
                 echoed=tuple((entry.message_id, entry.receipt_handle) for entry in reply.entries),
-            )
+            ),
         )
         return codes if len(codes) == len(entries) else [code_of(reply)] * len(entries)
 
-    async def change(self, step: Step) -> None:
+    async def change(self, member: Member, step: Step) -> None:
         """Change the lease of a delivery."""
-        member = self.chosen(step)
-        for held in [] if member is None else self._pick(step, self.leased(member.group)):
-            assert member is not None
+        for held in self._pick(step, self.leased(member.group)):
             suspends = bool(step.values["suspend"]) and self._suspends
             await self._change(member, held, held.handles[-1], step.real("seconds"), suspends=suspends)
 
@@ -372,10 +350,9 @@ class Consuming:
         reply = await member.client.unary("ChangeInvisibleDuration", request)
         code = code_of(reply)
         new_handle = reply.receipt_handle if code == "OK" else ""
-        self._scribe.history.add(
+        self._scribe.add(
+            begun,
             Change(
-                begun=begun,
-                ended=self._scribe.instant(),
                 client=member.name,
                 group=held.member.group,
                 topic=held.member.topic,
@@ -385,7 +362,7 @@ class Consuming:
                 suspend=suspends,
                 code=code,
                 new_handle=new_handle,
-            )
+            ),
         )
         if code == "OK":
             held.end, held.is_renewed = self._scribe.now() + seconds, False
@@ -393,13 +370,12 @@ class Consuming:
             if new_handle:
                 held.handles.append(new_handle)
 
-    async def forward(self, step: Step) -> None:
+    async def forward(self, member: Member, step: Step) -> None:
         """Move a delivery to the dead letters."""
-        member = self.chosen(step)
-        for held in [] if member is None else self._pick(step, self.leased(member.group)):
+        for held in self._pick(step, self.leased(member.group)):
             # With a changed or renewed handle, Apache's servers move another message (live-broker-consumption 5a).
             is_safe = len(held.handles) == 1 and not held.member.plan.renews
-            if member is not None and (self._semantics.checks_leases or is_safe):
+            if self._semantics.checks_leases or is_safe:
                 await self._forward(member, held, held.handles[-1])
 
     async def _forward(self, member: Member, held: Held, handle: str) -> None:
@@ -407,25 +383,23 @@ class Consuming:
         reply = await member.client.forward_to_dead_letters(held.delivery, held.member.limit, handle=handle)
         code = code_of(reply)
         held.is_settled = held.is_settled or code == "OK"
-        self._scribe.history.add(
+        self._scribe.add(
+            begun,
             Forward(
-                begun=begun,
-                ended=self._scribe.instant(),
                 client=member.name,
                 group=held.member.group,
                 topic=held.member.topic,
                 message=held.delivery.id,
                 handle=handle,
                 code=code,
-            )
+            ),
         )
 
-    async def stale(self, step: Step, groups: list[str], topics: list[str]) -> None:
+    async def stale(self, member: Member, step: Step, groups: list[str], topics: list[str]) -> None:
         """Use a handle that is not good, or in the name of another group or topic, alone or among good ones."""
-        member = self.chosen(step)
         state, call = step.text("state"), step.text("call")
-        chosen = [] if member is None else self._pick(step, self._in_state(state, member.group))
-        if member is None or not chosen:
+        chosen = self._pick(step, self._in_state(state, member.group))
+        if not chosen:
             return
         (held,) = chosen
         handle = held.handles[0] if state == "replaced" else held.handles[-1]

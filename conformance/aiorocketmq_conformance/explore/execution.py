@@ -8,7 +8,7 @@ from contextlib import suppress
 import grpc.aio
 
 from aiorocketmq_conformance.explore.consuming import Consuming, Member
-from aiorocketmq_conformance.explore.plan import ConsumerPlan, Plan, Step
+from aiorocketmq_conformance.explore.plan import READERS, ConsumerPlan, Plan, Step
 from aiorocketmq_conformance.explore.producing import Producing
 from aiorocketmq_conformance.explore.scribe import Scribe
 from aiorocketmq_conformance.model.calls import (
@@ -33,7 +33,7 @@ HEARTBEATS = 25.0
 SWEEP_POLL, SWEEP_LEASE = 5.0, 30.0
 RECONNECTS = 200
 PRODUCERS, MEMBERS = 2, 5
-READERS = 17
+READER_ATTEMPTS = 17
 """Attempts of the groups that read dead letters."""
 
 
@@ -70,16 +70,7 @@ class Execution:
             "commit": self._producers.end,
             "rollback": self._producers.end,
             "recall": self._producers.recall,
-            "receive": self._consuming.receive,
-            "ack": self._consuming.ack,
-            "change": self._consuming.change,
-            "forward": self._consuming.forward,
-            "stale": self._stale,
-            "settings": self._consuming.settings,
-            "subscribe": self._consuming.subscribe,
-            "assignment": self._consuming.assignment,
             "join": self._join_late,
-            "leave": self._leave,
             "wait": self._wait_step,
             "lag": self._lag,
             "route": self._route,
@@ -88,13 +79,25 @@ class Execution:
             "kill": self._restart,
             "pause": self._pause,
         }
+        self._member_steps = {
+            "receive": self._consuming.receive,
+            "ack": self._consuming.ack,
+            "change": self._consuming.change,
+            "forward": self._consuming.forward,
+            "stale": self._stale,
+            "settings": self._consuming.settings,
+            "subscribe": self._consuming.subscribe,
+            "assignment": self._consuming.assignment,
+            "leave": self._leave,
+        }
+        """Steps of one consumer; without any left, they do nothing."""
 
     async def run(self) -> None:
         """Execute everything; HistoryFailed if a call that must succeed fails."""
         try:
             await self._prepare()
             for step in self._plan.steps:
-                await self._steps[step.kind](step)
+                await self._execute(step)
                 await self.scribe.settle()
                 self._consuming.check()
             await self._finish()
@@ -113,10 +116,7 @@ class Execution:
         for name, topic in zip(self._topics, self._plan.topics, strict=True):
             begun = self.scribe.instant()
             await self._target.create_topic(name, type=topic.type, queues=topic.queues)
-            ended = self.scribe.instant()
-            self.scribe.history.add(
-                TopicCreated(begun=begun, ended=ended, topic=name, type=topic.type, queues=topic.queues)
-            )
+            self.scribe.add(begun, TopicCreated(topic=name, type=topic.type, queues=topic.queues))
         for place, group in enumerate(self._plan.groups):
             if not group.late:
                 await self._create_group(place)
@@ -134,15 +134,12 @@ class Execution:
         self._groups[place] = name
         for group, ordered, limit, steps in (
             (name, plan.ordered, plan.max_attempts, plan.steps),
-            (f"{name}-readers", False, READERS, ()),
+            (f"{name}{READERS}", False, READER_ATTEMPTS, ()),
         ):
             begun = self.scribe.instant()
             await self._target.create_group(group, ordered=ordered, max_attempts=limit, backoff=steps or None)
-            ended = self.scribe.instant()
-            self.scribe.history.add(
-                GroupCreated(
-                    begun=begun, ended=ended, group=group, ordered=ordered, max_attempts=limit, steps=steps
-                )
+            self.scribe.add(
+                begun, GroupCreated(group=group, ordered=ordered, max_attempts=limit, steps=steps)
             )
 
     def _client(self, stem: str) -> ProbeClient:
@@ -160,8 +157,14 @@ class Execution:
 
     # Steps
 
-    async def _stale(self, step: Step) -> None:
-        await self._consuming.stale(step, list(self._groups.values()), self._topics)
+    async def _execute(self, step: Step) -> None:
+        if step.kind in self._steps:
+            await self._steps[step.kind](step)
+        elif members := self._consuming.alive():
+            await self._member_steps[step.kind](members[step.integer("consumer") % len(members)], step)
+
+    async def _stale(self, member: Member, step: Step) -> None:
+        await self._consuming.stale(member, step, list(self._groups.values()), self._topics)
 
     async def _join_late(self, step: Step) -> None:
         late = [place for place in range(len(self._plan.groups)) if place not in self._groups]
@@ -171,11 +174,9 @@ class Execution:
         if len(self._consuming.alive()) < MEMBERS and plans:
             await self._join(plans[step.integer("consumer") % len(plans)])
 
-    async def _leave(self, step: Step) -> None:
-        member = self._consuming.chosen(step)
-        if member is not None:
-            crashes = bool(step.values["crashes"]) and self.scribe.is_exact
-            await self._consuming.leave(member, crashes=crashes)
+    async def _leave(self, member: Member, step: Step) -> None:
+        crashes = bool(step.values["crashes"]) and self.scribe.is_exact
+        await self._consuming.leave(member, crashes=crashes)
 
     async def _wait_step(self, step: Step) -> None:
         await self._wait(step.real("seconds"))
@@ -197,10 +198,7 @@ class Execution:
         group, topic = self._group(step)
         begun = self.scribe.instant()
         waiting, in_flight = await self._target.admin.lag(group, topic)
-        ended = self.scribe.instant()
-        self.scribe.history.add(
-            Lag(begun=begun, ended=ended, group=group, topic=topic, waiting=waiting, in_flight=in_flight)
-        )
+        self.scribe.add(begun, Lag(group=group, topic=topic, waiting=waiting, in_flight=in_flight))
 
     async def _route(self, step: Step) -> None:
         topic = self._topics[step.integer("topic") % len(self._topics)]
@@ -208,16 +206,9 @@ class Execution:
         begun = self.scribe.instant()
         reply = await client.query_route(topic)
         queues = tuple(sorted(queue.id for queue in reply.message_queues))
-        ended = self.scribe.instant()
-        self.scribe.history.add(
-            Route(
-                begun=begun,
-                ended=ended,
-                client=client.client_id,
-                topic=topic,
-                code=code_of(reply),
-                queues=queues,
-            )
+        self.scribe.add(
+            begun,
+            Route(client=client.client_id, topic=topic, code=code_of(reply), queues=queues),
         )
 
     async def _reset(self, step: Step) -> None:
@@ -225,8 +216,7 @@ class Execution:
         begun = self.scribe.instant()
         to_end = bool(step.values["to_end"])
         await self._target.admin.reset_offset(group, topic, "end" if to_end else "beginning")
-        ended = self.scribe.instant()
-        self.scribe.history.add(Reset(begun=begun, ended=ended, group=group, topic=topic, to_end=to_end))
+        self.scribe.add(begun, Reset(group=group, topic=topic, to_end=to_end))
 
     async def _restart(self, step: Step) -> None:
         begun = self.scribe.instant()
@@ -239,7 +229,7 @@ class Execution:
         for member in self._consuming.alive():
             await self._reconnect(member.client)
             await self._consuming.send_settings(member)
-        self.scribe.history.add(Restart(begun=begun, ended=self.scribe.instant()))
+        self.scribe.add(begun, Restart())
         self._consuming.end_renewals()
 
     async def _reconnect(self, client: ProbeClient) -> None:
@@ -254,7 +244,7 @@ class Execution:
     async def _pause(self, step: Step) -> None:
         begun = self.scribe.instant()
         await self._target.process.pause(step.real("seconds"))
-        self.scribe.history.add(Pause(begun=begun, ended=self.scribe.instant()))
+        self.scribe.add(begun, Pause())
 
     # The end
 
@@ -271,13 +261,13 @@ class Execution:
             await self._sweep(place, group, self._topics[self._plan.groups[place].topic])
         await self._wait(self._semantics.wake + 1.0)
         for place, group in sorted(self._groups.items()):
-            await self._sweep(place, f"{group}-readers", f"%DLQ%{group}")
+            await self._sweep(place, f"{group}{READERS}", f"%DLQ%{group}")
 
     async def _sweep(self, place: int, group: str, topic: str) -> None:
         """Receive and acknowledge until a poll is empty."""
         begun = self.scribe.instant()
         plan = ConsumerPlan(place, renews=False, filter="*")
-        member = await self._consuming.join(plan, self._client("consumer"), group, topic, READERS)
+        member = await self._consuming.join(plan, self._client("consumer"), group, topic, READER_ATTEMPTS)
         route = await member.client.query_route(topic)
         while code_of(route) == "OK":
             known, started = len(self._consuming.held), self.scribe.now()
@@ -290,6 +280,5 @@ class Execution:
             if fresh:  # else all that was found is given up
                 await self._consuming.acknowledge(member, fresh)
                 await self.scribe.settle()
-        ended = self.scribe.instant()
-        self.scribe.history.add(Drained(begun=begun, ended=ended, group=group, topic=topic))
+        self.scribe.add(begun, Drained(group=group, topic=topic))
         await self._consuming.leave(member, crashes=False)

@@ -115,7 +115,7 @@ def abilities_of(broker: BrokerUnderTest) -> Abilities:
         "forward": "dlq",
     }
     kinds -= {kind for kind, need in needed.items() if need not in has}
-    if broker.spec.startswith(("fake", "mutant")):
+    if broker.is_virtual:
         return Abilities(types=types, kinds=frozenset(kinds))
     # Histories on a server share it, and take real time.
     return Abilities(

@@ -5,6 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
+READERS = "-readers"
+"""Appended to a group's name: the group that reads its dead letters."""
+
 Value: TypeAlias = int | float | str | bool | None
 
 

@@ -195,15 +195,14 @@ class Producing:
             Receipt(code_of(entry) if entry.HasField("status") else code, entry.offset, entry.transaction_id)
             for entry in reply.entries
         )
-        self._scribe.history.add(
+        self._scribe.add(
+            begun,
             Send(
-                begun=begun,
-                ended=self._scribe.instant(),
                 client=client.client_id,
                 messages=tuple(messages),
                 code=code,
                 receipts=receipts if code == "OK" else (),
-            )
+            ),
         )
         if code == "OK" and len(reply.entries) == len(messages):
             self._remember(messages, reply.entries)
@@ -255,17 +254,16 @@ class Producing:
             client, chosen.topic, chosen.id, RESOLUTIONS[decision], message_id=chosen.message
         )
         chosen.is_decided = chosen.is_decided or decision != "unspecified"
-        self._scribe.history.add(
+        self._scribe.add(
+            begun,
             EndTransaction(
-                begun=begun,
-                ended=self._scribe.instant(),
                 client=client.client_id,
                 topic=chosen.topic,
                 message=chosen.message,
                 transaction=chosen.id,
                 decision=decision,
                 code=code_of(reply),
-            )
+            ),
         )
 
     async def recall(self, step: Step) -> None:
@@ -276,13 +274,12 @@ class Producing:
         client = self.clients[0]
         begun = self._scribe.instant()
         reply = await client.recall(topic, handle)
-        self._scribe.history.add(
+        self._scribe.add(
+            begun,
             Recall(
-                begun=begun,
-                ended=self._scribe.instant(),
                 client=client.client_id,
                 topic=topic,
                 message=message,
                 code=code_of(reply),
-            )
+            ),
         )

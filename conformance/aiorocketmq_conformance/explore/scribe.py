@@ -5,8 +5,9 @@ from __future__ import annotations
 import asyncio
 import itertools
 from bisect import bisect_left
+from dataclasses import replace
 
-from aiorocketmq_conformance.model.calls import History, Instant
+from aiorocketmq_conformance.model.calls import History, Instant, Occurrence
 from aiorocketmq_conformance.probe.clock import Clock, DrivenClock
 
 LATENCY = 2.0
@@ -43,6 +44,10 @@ class Scribe:
         moment = self.now()
         self._times.append(moment)
         return Instant(moment if at is None else at, step)
+
+    def add(self, begun: Instant, event: Occurrence) -> None:
+        """Append a call that began at an instant and ends now."""
+        self.history.add(replace(event, begun=begun, ended=self.instant()))
 
     async def settle(self) -> None:
         """Wait until the responses to what was done have arrived, as far as that can be known."""

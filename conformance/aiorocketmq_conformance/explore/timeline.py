@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from aiorocketmq_conformance.explore.plan import READERS
 from aiorocketmq_conformance.model.calls import (
     Ack,
     Assignment,
@@ -60,9 +61,9 @@ def _names(events: Iterable[Occurrence]) -> dict[str, str]:
                 names[event.topic] = f"T{sum(name.startswith('T') for name in names.values())}"
             case GroupCreated():
                 short = f"G{sum(name.startswith('G') for name in names.values())}"
-                if not event.group.endswith("-readers"):
+                if not event.group.endswith(READERS):
                     names[event.group] = short
-                    names[f"{event.group}-readers"] = f"readers of {short}"
+                    names[f"{event.group}{READERS}"] = f"readers of {short}"
                     names[f"%DLQ%{event.group}"] = f"dead letters of {short}"
             case Send():
                 names.update({each.content.id: each.content.body for each in event.messages})
@@ -88,7 +89,7 @@ def _text(event: Occurrence, names: dict[str, str]) -> str:
         case TopicCreated():
             return f"topic {short(event.topic)}: {event.type}, {event.queues} queues"
         case GroupCreated():
-            if event.group.endswith("-readers"):
+            if event.group.endswith(READERS):
                 return ""
             ordered = "ordered, " if event.ordered else ""
             return f"group {short(event.group)}: {ordered}at most {event.max_attempts} attempts"

@@ -17,12 +17,15 @@ class Instant(NamedTuple):
     step: int
 
 
+START = Instant(0.0, 0)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Event:
-    """What all events have in common."""
+    """What all events have in common; whoever records one sets its interval."""
 
-    begun: Instant
-    ended: Instant
+    begun: Instant = START
+    ended: Instant = START
     client: str = ""
 
 

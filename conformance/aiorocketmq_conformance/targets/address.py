@@ -53,6 +53,7 @@ class AddressBroker:
             declaration = replace(declaration, numbers={**declaration.numbers, "send.unknown-topic": "OK"})
         self.declaration = declaration.having(abilities | {"remoting"} if self._name_server else abilities)
         self.jobs = JOBS
+        self.is_virtual = False
         self._endpoint = endpoint
         self._namesrv = namesrv
         self._control = control

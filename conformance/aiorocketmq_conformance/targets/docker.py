@@ -36,6 +36,7 @@ class DockerBroker:
         capabilities = declaration.capabilities - ABILITIES - {"@proxies"}
         self.declaration = replace(declaration, capabilities=capabilities | PREPARATION | {"remoting"})
         self.jobs = JOBS
+        self.is_virtual = False
         self._image = image
         self._is_fake = version is None
         self._record = record

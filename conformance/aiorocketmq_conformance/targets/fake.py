@@ -70,6 +70,7 @@ class BundledFake:
         self.spec = f"fake:{name}"
         self.deviations = _SERVERS.get(name, f"fake-{name}")
         self.jobs = JOBS
+        self.is_virtual = True
         # Exact times, so that runs are reproducible; real servers spread them.
         self._profile = replace(PROFILES[profile], revive_spread=0.0) if isinstance(profile, str) else profile
         self._switches = _SWITCHED_ON.get(name, {})

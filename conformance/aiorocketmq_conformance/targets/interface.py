@@ -28,6 +28,8 @@ class BrokerUnderTest(Protocol):
     declaration: Declaration
     jobs: int
     """How many cases run concurrently at one place by default."""
+    is_virtual: bool
+    """Whether each case has a broker of its own, in this process, whose time takes no real time."""
 
     async def __aenter__(self) -> Self:
         """Start or reach the broker."""

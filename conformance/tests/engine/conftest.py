@@ -23,6 +23,7 @@ class Nothing:
         self.deviations = ""
         self.declaration = Declaration("nothing", "1", frozenset({"type.fifo"}), {"order.grain": "queue"})
         self.jobs = jobs
+        self.is_virtual = False
         self.seconds = seconds
         self.places: dict[str, str] = {}
         self.opened: list[str] = []

@@ -55,6 +55,7 @@ class ApacheBroker:
         self.spec = f"apache:{version}{suffix}"
         self.deviations = self.spec.replace(":", "-")
         self.jobs = JOBS
+        self.is_virtual = False
         self._version = version
         self._mode = mode
         self._recordings = Recordings(record)
