@@ -96,6 +96,7 @@ async def test_each_broadcast_consumer_reads_everything(go: Start, news: News) -
         for body in sorted(wanted):
             await producer.tell("send", body)
         await news.until(lambda: first.read().keys() == second.read().keys() == wanted)
+        assert first.read() == second.read() == Counter(wanted)
 
 
 async def test_a_failed_message_is_retried_and_then_a_dead_letter(

@@ -82,7 +82,7 @@ def test_the_names_are_imported_on_first_use() -> None:
         "import sys, aiorocketmq_fake.testcontainers.apache; "
         "sys.exit('docker' in sys.modules or 'testcontainers' in sys.modules)"
     )
-    subprocess.run([sys.executable, "-c", program], check=True)
+    assert subprocess.run([sys.executable, "-c", program], check=False).returncode == 0
 
 
 def test_a_fixture_without_an_engine_fails_in_one_sentence(pytester: pytest.Pytester) -> None:

@@ -254,8 +254,10 @@ async def test_a_look_up_holds_no_slot(broker: FakeBroker) -> None:
             while "unknown" not in producer._session.routes.unknown:  # noqa: ASYNC110  # nothing reports it
                 await asyncio.sleep(0)
             await producer.send(ORDER)
+        assert not asked.done()
         asked.cancel()
         await asyncio.wait([asked])
+    assert [message.body for message in broker.messages("orders")] == [ORDER.body]
 
 
 def bound_to(route: Route, broker: str) -> list[str]:

@@ -501,19 +501,22 @@ async def test_messages_arrive_whatever_batch_size_a_server_sends(
 ) -> None:
     """The number of messages that a poll may ask for would be negative, so that no poll ever began."""
     arrived = asyncio.Event()
+    bodies: list[bytes] = []
 
     async def handler(message: ReceivedMessage) -> None:
+        bodies.append(message.body)
         arrived.set()
 
     async with push_consumer(broker.endpoint, handler=handler) as consumer:
         consumer._session.take_settings(
             consumer._session.access, pb.Settings(subscription=pb.Subscription(receive_batch_size=-1))
         )
-        for _ in range(3):  # the polls that were out already take the first ones
+        for number in range(3):  # the polls that were out already take the first ones
             arrived.clear()
-            await producer.send(Message("orders", b"x"))
+            await producer.send(Message("orders", b"%d" % number))
             async with asyncio.timeout(10):
                 await arrived.wait()
+    assert bodies == [b"0", b"1", b"2"]
 
 
 async def test_metrics_for_an_address_that_cannot_be_end_no_task(

@@ -101,3 +101,4 @@ async def test_changed_subscriptions_are_declared_to_every_broker(cluster: FakeB
         await become("orders", "refunds")
         await consumer.unsubscribe("orders")
         await become("refunds")
+        assert declared() == [["refunds"]] * 3

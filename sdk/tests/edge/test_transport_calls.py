@@ -226,6 +226,7 @@ async def test_a_retiring_channel_waits_no_longer_than_its_grace(channel: Channe
 async def test_a_channel_without_calls_retires_at_once(channel: Channel) -> None:
     async with asyncio.timeout(5.0):
         await channel.retire(60.0)
+    assert await failure_of(answers(channel, b"1 OK")) is Failure.UNREACHABLE
 
 
 async def test_a_poll_that_waits_leaves_little_for_the_garbage_collector(channel: Channel) -> None:

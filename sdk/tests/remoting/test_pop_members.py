@@ -122,8 +122,12 @@ async def test_a_broker_that_lists_nobody_to_strangers_is_joined(start: Start) -
         script._usual(frame) if script.consumers else answer(frame, 16, remark="no right")
     )
     server = await start(script)
-    async with consumer(server, topics=["T"]):
+    async with consumer(server, topics=["T"]) as member:
         await seen(server, RequestCode.PULL_MESSAGE)
+        assert member.assigned == (QUEUE,)
+    codes = [frame.code for frame in server.seen]
+    lists = codes.index(RequestCode.GET_CONSUMER_LIST_BY_GROUP)
+    assert lists < codes.index(RequestCode.HEART_BEAT), "the list was refused before the first heartbeat"
 
 
 def test_only_members_of_a_group_may_allow_them() -> None:

@@ -68,14 +68,17 @@ class Broker:
         fields = {"nextBeginOffset": str(offset + len(batch)), "minOffset": "0", "maxOffset": "99"}
         return answer(frame, fields=fields, body=b"".join(map(encode_record, batch)))
 
-    def committed(self, topic: str = "T", queue: int = 0) -> int | None:
-        """What was committed last."""
-        offsets = [
+    def commits(self, topic: str = "T", queue: int = 0) -> list[int]:
+        """All offsets that were committed."""
+        return [
             int(frame.fields["commitOffset"])
             for frame in requests(self.server, RequestCode.UPDATE_CONSUMER_OFFSET)
             if (frame.fields["topic"], frame.fields["queueId"]) == (topic, str(queue))
         ]
-        return offsets[-1] if offsets else None
+
+    def committed(self, topic: str = "T", queue: int = 0) -> int | None:
+        """What was committed last."""
+        return next(reversed(self.commits(topic, queue)), None)
 
 
 class Handler:
@@ -202,6 +205,7 @@ async def test_nothing_behind_a_message_in_hand_is_committed(
         await until(lambda: broker.committed() == 1)
         done.set()
         await until(lambda: broker.committed() == 3)
+    assert list(dict.fromkeys(broker.commits())) == [1, 3]
 
 
 async def test_what_a_handler_did_not_end_within_the_grace_is_not_committed(start: Start) -> None:

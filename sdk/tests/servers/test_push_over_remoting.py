@@ -67,6 +67,7 @@ async def test_a_new_group_begins_a_young_topic_at_its_first_message(
     await send(place, topic, *numbered(0, 20))
     async with consumer(place, group, topic, arrivals, start=None):
         await arrivals.contain(*numbered(0, 20))
+    assert sorted(arrivals.bodies) == numbered(0, 20)
 
 
 async def test_a_failed_message_comes_again_and_goes_to_the_dead_letters(place: Place) -> None:

@@ -322,6 +322,8 @@ async def test_members_beyond_the_queues_have_none(place: Place) -> None:
     async with AsyncExitStack() as stack:
         members = [await stack.enter_async_context(Member(place, topic, group, news)) for _ in range(3)]
         await news.until(lambda: sorted(len(member.queues) for member in members) == [0, 1, 1])
+        owned = [queue for member in members for queue in member.queues]
+        assert sorted(queue.id for queue in owned) == [0, 1], "and nobody shares one"
 
 
 async def test_a_listener_may_commit_what_is_given_up_and_nobody_may_later(place: Place) -> None:
@@ -367,10 +369,13 @@ async def test_a_broker_that_is_killed_is_read_on_when_it_is_back(place: Place) 
     topic, group = await place.topic(queues=2), await place.group()
     news = News()
     async with Member(place, topic, group, news) as member:
-        await news.contain(await send(place, topic, 0, 10))
+        wanted = await send(place, topic, 0, 10)
+        await news.contain(wanted)
         await place.crash()
-        await news.contain(await send(place, topic, 10, 20))
+        wanted |= await send(place, topic, 10, 20)
+        await news.contain(wanted)
         await news.until(lambda: len(member.queues) == 2)
+    assert news.seen.keys() == wanted
 
 
 async def test_every_broadcast_member_reads_everything_and_goes_on_by_its_file(

@@ -224,6 +224,7 @@ async def test_garbage_stops_no_iteration(broker: FakeBroker) -> None:
                         break
         finally:
             passing.cancel()
+    assert transport.garbled == 6
 
 
 @pytest.mark.parametrize("rpc", ["PullMessage", "GetOffset", "QueryOffset", "UpdateOffset"])

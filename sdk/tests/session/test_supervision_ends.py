@@ -181,6 +181,7 @@ async def test_a_failed_renewal_is_forgotten_when_its_message_is_settled() -> No
                 await until(lambda: "renewing leases" in consumer.health().degraded)
             gate.set()
             await until(lambda: handled == [b"x"] and not consumer.health().degraded)
+            assert consumer.health().failure is None
 
 
 async def test_a_topic_that_is_gone_is_not_asked_for_for_ever(broker: FakeBroker) -> None:

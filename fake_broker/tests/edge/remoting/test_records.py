@@ -81,9 +81,10 @@ def test_batches_survive(members: list[Member]) -> None:
 @given(st.binary(max_size=100))
 def test_any_bytes_are_a_batch_or_one_error(body: bytes) -> None:
     try:
-        read_batch(body)
+        members = read_batch(body)
     except FrameError:
         return
+    assert read_batch(write_batch(members)) == members
 
 
 @given(st.integers(0, len(BATCH) // 2 - 1), st.integers(1, 255))
@@ -91,9 +92,10 @@ def test_a_damaged_batch_is_a_batch_or_one_error(place: int, change: int) -> Non
     body = bytearray(bytes.fromhex(BATCH))
     body[place] ^= change
     try:
-        read_batch(bytes(body))
+        members = read_batch(bytes(body))
     except FrameError:
         return
+    assert read_batch(write_batch(members)) == members
 
 
 @given(property_maps)

@@ -225,6 +225,7 @@ async def test_reading_continues_after_a_restart(broker: FakeBroker) -> None:
         await broker.start()
         wanted |= await send(broker, "orders", range(10, 20))
         await group.until(lambda: group.read.keys() == wanted)
+        assert group.is_shared(7)
 
 
 async def test_an_administrator_creates_inspects_and_deletes(broker: FakeBroker) -> None:
