@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from dataclasses import replace
 from math import floor
 
@@ -20,12 +21,12 @@ from conformance.tests.mutants.produce import TypesUnchecked
 from conformance.tests.mutants.tampering import Tampering, content
 
 
-class _Times(Tampering):
+class _Times(Tampering, ABC):
     """Stores messages with another due time, and delivers them with the requested one."""
 
+    @abstractmethod
     def time(self, asked: float) -> float | None:
         """Return when to deliver a message that is due at `asked`; None for at once."""
-        raise NotImplementedError
 
     def stored(self, message: OutgoingMessage) -> OutgoingMessage:
         due = message.delivery_timestamp

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from dataclasses import replace
 from typing import Any
 
@@ -30,11 +31,11 @@ from conformance.tests.mutants.mutant import Mutant
 from conformance.tests.mutants.tampering import Tampering, content
 
 
-class _Syncs(Broker):
+class _Syncs(Broker, ABC):
     """Applies lite subscriptions as changed by `wish`."""
 
-    def wish(self, request: LiteSyncRequest) -> LiteSyncRequest:
-        raise NotImplementedError
+    @abstractmethod
+    def wish(self, request: LiteSyncRequest) -> LiteSyncRequest: ...
 
     def sync_lite_subscription(self, request: LiteSyncRequest, *, now: float) -> None:
         super().sync_lite_subscription(self.wish(request), now=now)

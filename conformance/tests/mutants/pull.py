@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Iterable
 from contextlib import suppress
 from dataclasses import replace
@@ -109,14 +110,14 @@ class PullsAnywhere(TamperingPulls):
         return request if inside or not ends else replace(request, offset=ends[0])
 
 
-class TamperingCommits(Broker):
+class TamperingCommits(Broker, ABC):
     """A core that commits offsets as changed by `written`, over either protocol."""
 
+    @abstractmethod
     def written(
         self, group: str, topic: str, queue_id: int, offset: int, now: float
     ) -> Iterable[tuple[str, int]]:
         """The groups to commit, each with the offset."""
-        raise NotImplementedError
 
     def update_offset(self, group: str, topic: str, queue_id: int, offset: int, *, now: float) -> None:
         for name, number in self.written(group, topic, queue_id, offset, now):

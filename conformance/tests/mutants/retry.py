@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from dataclasses import replace
 
 from aiorocketmq_fake.core.broker import Broker, Parts
@@ -25,7 +26,7 @@ from conformance.tests.mutants.mutant import Mutant
 from conformance.tests.mutants.tampering import Tampering
 
 
-class _Policies(Broker):
+class _Policies(Broker, ABC):
     """Advertises a group's intervals as changed by `policy`."""
 
     def settings(self, client_id: str, settings: ClientSettings, *, now: float) -> MergedSettings:
@@ -33,8 +34,8 @@ class _Policies(Broker):
         policy = merged.retry_policy
         return replace(merged, retry_policy=policy and self.policy(policy))
 
-    def policy(self, policy: RetryPolicy) -> RetryPolicy:
-        raise NotImplementedError
+    @abstractmethod
+    def policy(self, policy: RetryPolicy) -> RetryPolicy: ...
 
 
 class FirstIntervalOnly(_Policies):

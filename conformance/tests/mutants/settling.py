@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from dataclasses import replace
 
 from aiorocketmq_fake.core.broker import Broker
@@ -161,11 +162,11 @@ class AcksReachBack(AcksForAllGroups):
         return Broker.ack(self, request, now=now)
 
 
-class _ChangesIgnored(Broker):
+class _ChangesIgnored(Broker, ABC):
     """Lease changes for which `ignores` is true are answered, but have no effect."""
 
-    def ignores(self, asked: float, left: float) -> bool:
-        raise NotImplementedError
+    @abstractmethod
+    def ignores(self, asked: float, left: float) -> bool: ...
 
     def change_invisible(self, request: ChangeRequest, *, now: float) -> str:
         lease = next((one for one in self.leases() if one.receipt_handle == request.receipt_handle), None)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from dataclasses import replace
 from typing import Any
 
@@ -97,11 +98,11 @@ class HalvesVisible(_Ledger):
         return outcomes
 
 
-class _Decisions(Broker):
+class _Decisions(Broker, ABC):
     """Applies resolutions as changed by `decision`."""
 
-    def decision(self, request: EndTransactionRequest) -> EndTransactionRequest:
-        raise NotImplementedError
+    @abstractmethod
+    def decision(self, request: EndTransactionRequest) -> EndTransactionRequest: ...
 
     def end_transaction(self, request: EndTransactionRequest, *, now: float) -> None:
         super().end_transaction(self.decision(request), now=now)
@@ -140,11 +141,13 @@ class CommittedInTheEnd(_Ledger):
         return happened
 
 
-class _Orders(_Ledger):
+class _Orders(_Ledger, ABC):
     """Sends checks as changed by `order`."""
 
-    def order(self, order: CommandForClient, recover: RecoverOrphanedTransaction) -> CommandForClient | None:
-        raise NotImplementedError
+    @abstractmethod
+    def order(
+        self, order: CommandForClient, recover: RecoverOrphanedTransaction
+    ) -> CommandForClient | None: ...
 
     def take_outputs(self) -> tuple[Output, ...]:
         return tuple(output for output in map(self._changed, super().take_outputs()) if output is not None)

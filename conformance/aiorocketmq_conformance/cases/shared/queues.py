@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -52,7 +53,7 @@ class Stored:
     """When the receipt arrived, seconds of the case's clock."""
 
 
-class Reader:
+class Reader(ABC):
     """A client that reads the one queue of a fresh topic, and sends to it."""
 
     def __init__(self, fixture: Fixture, topic: str, group: str) -> None:
@@ -68,32 +69,33 @@ class Reader:
         await self.wait_visible(self._sent)
         return sent
 
+    @abstractmethod
     async def send_one(self, text: str, tag: str | None = None) -> Stored:
         """Send one message; AssertionError unless it is taken."""
-        raise NotImplementedError
 
+    @abstractmethod
     async def wait_visible(self, count: int) -> None:
         """Wait until `count` messages are visible: on some servers a moment after the receipt."""
 
+    @abstractmethod
     async def pull(self, offset: int, *, batch: int = 32, poll: float = 5.0, tag: str = "*") -> Page:
         """Read from `offset`."""
-        raise NotImplementedError
 
+    @abstractmethod
     async def committed(self) -> int | None:
         """Return the committed offset; None if there is none."""
-        raise NotImplementedError
 
+    @abstractmethod
     async def commit(self, offset: int) -> None:
         """Commit an offset."""
-        raise NotImplementedError
 
+    @abstractmethod
     async def query_offset(self, policy: str, at: float = 0.0) -> int | None:
         """Return the offset of BEGINNING, END, or TIMESTAMP with `at` in Unix seconds."""
-        raise NotImplementedError
 
+    @abstractmethod
     def empty(self, poll: float) -> Window:
         """Return how long a pull without messages may take."""
-        raise NotImplementedError
 
 
 class GrpcReader(Reader):
@@ -108,6 +110,9 @@ class GrpcReader(Reader):
         """Send one message; AssertionError unless it is taken."""
         (sent,) = await self.fixture.send(self.topic, text, tag=tag)
         return Stored(sent.id, sent.acked_at)
+
+    async def wait_visible(self, count: int) -> None:
+        """Return at once: receipts are sent when messages are visible."""
 
     async def pull(self, offset: int, *, batch: int = 32, poll: float = 5.0, tag: str = "*") -> Page:
         """Read from `offset`."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import replace
 from typing import TypeVar, TypeVarTuple
@@ -42,7 +43,7 @@ Arguments = TypeVarTuple("Arguments")
 Answer = TypeVar("Answer")
 
 
-class ClassicBroker(Inspection):
+class ClassicBroker(Inspection, ABC):
     """The commands of a broker that only clients of the classic protocol use. A channel is a connection's number.
 
     Its commands have names of their own, so that rates of RPCs do not count for them.
@@ -56,6 +57,7 @@ class ClassicBroker(Inspection):
     _producing: Producing
     _transactions: Transactions
 
+    @abstractmethod
     def _run(
         self,
         command: str,
@@ -63,8 +65,7 @@ class ClassicBroker(Inspection):
         now: float,
         act: Callable[[*Arguments], Answer],
         *arguments: *Arguments,
-    ) -> Answer:
-        raise NotImplementedError
+    ) -> Answer: ...
 
     # Members and locks
 
