@@ -7,6 +7,7 @@ from dataclasses import replace
 from aiorocketmq.wire import messages as pb
 
 from aiorocketmq_conformance.case import SHOULD, case
+from aiorocketmq_conformance.cases.shared.dead_letters import dead_letter_topic
 from aiorocketmq_conformance.consumer import EMPTY, LEASE, SHORT_POLL, answered
 from aiorocketmq_conformance.fixture import Fixture
 from aiorocketmq_conformance.probe import requests
@@ -135,13 +136,13 @@ async def unknown_group_forward(fixture: Fixture) -> None:
     group = fixture.fresh("unknown")
     answer = await consumer.client.forward_to_dead_letters(replace(leased, group=group), 3)
     code = code_of(answer)
-    route = await consumer.client.query_route(f"%DLQ%{group}")
+    route = await consumer.client.query_route(dead_letter_topic(group))
     if fixture.numbers["group.receive"] == "refused":
         assert code == "CONSUMER_GROUP_NOT_FOUND", f"answered with {code}"
         assert code_of(route) == "TOPIC_NOT_FOUND", "refused, but a dead-letter topic exists"
     else:
         assert code == "OK", f"answered with {code}"
-        reader = await fixture.consumer(f"%DLQ%{group}", prime=False)
+        reader = await fixture.consumer(dead_letter_topic(group), prime=False)
         dead = await reader.take(1, within=30.0)
         assert [one.id for one in dead] == [sent.id]
     await consumer.ack(leased)
@@ -186,7 +187,7 @@ async def closed_groups(fixture: Fixture) -> None:
         assert code in REFUSALS, f"a receive was answered with {code}"
         answer = await consumer.client.forward_to_dead_letters(replace(leased, group=group), 3)
         assert code_of(answer) == "CONSUMER_GROUP_NOT_FOUND"
-    route = await consumer.client.query_route(f"%DLQ%{group}")
+    route = await consumer.client.query_route(dead_letter_topic(group))
     assert code_of(route) == "TOPIC_NOT_FOUND", "refused, but a dead-letter topic exists"
     await consumer.ack(leased)
 

@@ -5,6 +5,13 @@ from __future__ import annotations
 from typing import Any
 
 from aiorocketmq_conformance.case import INFORMATIONAL, SHOULD, case
+from aiorocketmq_conformance.cases.shared.dead_letters import (
+    dead_letter_reader,
+    dead_letter_topic,
+    dead_letters,
+    failing_consumer,
+    reading_group,
+)
 from aiorocketmq_conformance.cases.shared.nack import exhaust, nack, retry_within
 from aiorocketmq_conformance.consumer import SHORT_POLL, Consumer, Sent
 from aiorocketmq_conformance.fixture import Fixture
@@ -13,28 +20,6 @@ from aiorocketmq_conformance.probe.telemetry import StreamEnded
 from aiorocketmq_conformance.tolerances import PROMPT, QUIET_WINDOW, expiry_window
 
 LIMITED = ("dlq",)
-# A dead letter has an attempt above its group's limit (R7.6): the reading group needs a higher limit.
-PATIENT = 60
-
-
-async def failing_consumer(fixture: Fixture, *, retries: int, ordered: bool = False) -> tuple[Consumer, str]:
-    """Return a consumer of a fresh topic in a group with `retries`, and a group that can read its dead letters.
-    The reading group is created first: a group may start at the end of the topic."""
-    readers = await fixture.group(max_attempts=PATIENT)
-    topic = await fixture.topic(1, type="FIFO" if ordered else "NORMAL")
-    return await fixture.consumer(topic, max_attempts=retries + 1, ordered=ordered), readers
-
-
-async def dead_letter_reader(fixture: Fixture, failing: Consumer, readers: str) -> Consumer:
-    """Return a reader of a group's dead letters, whose topic must exist: servers cache that it does not."""
-    return await fixture.consumer(f"%DLQ%{failing.group}", group=readers, prime=False)
-
-
-async def dead_letters(fixture: Fixture, failing: Consumer, readers: str, count: int = 1) -> list[Delivery]:
-    """Wait for the move, then receive and ack `count` dead letters."""
-    await failing.receive_for(fixture.number("nack.high") + SHORT_POLL)
-    reader = await dead_letter_reader(fixture, failing, readers)
-    return await reader.take(count, within=2 * PROMPT)
 
 
 @case("dlq.after-limit", rules=("R5.26", "R7.5"), needs=LIMITED, timeout=120.0)
@@ -163,7 +148,7 @@ async def per_group(fixture: Fixture) -> None:
     (dead,) = await dead_letters(fixture, failing, readers)
     assert dead.id == sent.id
     # A second group fails, too: each has its own dead letter, and the group without failures none.
-    others = await fixture.group(max_attempts=PATIENT)
+    others = await reading_group(fixture)
     await exhaust(fixture, also, 1)
     (second,) = await dead_letters(fixture, also, others)
     assert second.id == sent.id
@@ -171,7 +156,7 @@ async def per_group(fixture: Fixture) -> None:
     more = await reader.receive_for(SHORT_POLL)
     assert not more, f"another group's dead letter among these: {more}"
     unused = await fixture.client()
-    assert code_of(await unused.query_route(f"%DLQ%{fine.group}")) == "TOPIC_NOT_FOUND"
+    assert code_of(await unused.query_route(dead_letter_topic(fine.group))) == "TOPIC_NOT_FOUND"
 
 
 @case("dlq.simple-consumer", rules=("R5.26", "R7.5"), needs=LIMITED, timeout=180.0)
@@ -194,7 +179,7 @@ async def no_poll_no_move(fixture: Fixture) -> None:
     await fixture.send(consumer.topic, "poison")
     await exhaust(fixture, consumer, 1)
     await fixture.clock.sleep(30.0)
-    route = await consumer.client.query_route(f"%DLQ%{consumer.group}")
+    route = await consumer.client.query_route(dead_letter_topic(consumer.group))
     moved = code_of(route) == "OK"
     fixture.note("moved", moved)
     assert moved, "it waits for the next receive"

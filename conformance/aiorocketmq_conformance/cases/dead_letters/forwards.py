@@ -3,7 +3,12 @@
 from __future__ import annotations
 
 from aiorocketmq_conformance.case import SHOULD, case
-from aiorocketmq_conformance.cases.dead_letters.delivery import LIMITED, dead_letter_reader, failing_consumer
+from aiorocketmq_conformance.cases.dead_letters.delivery import LIMITED
+from aiorocketmq_conformance.cases.shared.dead_letters import (
+    dead_letter_reader,
+    dead_letter_topic,
+    failing_consumer,
+)
 from aiorocketmq_conformance.consumer import SHORT_POLL, Consumer
 from aiorocketmq_conformance.fixture import Fixture
 from aiorocketmq_conformance.probe.answers import Delivery, code_of
@@ -37,7 +42,7 @@ async def forward_bad_handle(fixture: Fixture) -> None:
     leased = await consumer.one(invisible=60.0)
     answers = {handle: await _forward(consumer, leased, handle=handle) for handle in ("no handle", "1 2 3")}
     assert "OK" not in answers.values(), f"answered with {answers}"
-    route = await consumer.client.query_route(f"%DLQ%{consumer.group}")
+    route = await consumer.client.query_route(dead_letter_topic(consumer.group))
     assert code_of(route) == "TOPIC_NOT_FOUND", "a refused forward created a dead-letter topic"
     await consumer.ack(leased)
 

@@ -11,6 +11,7 @@ from contextlib import suppress
 from aiorocketmq.wire import messages as pb
 
 from aiorocketmq_conformance.case import SHOULD, case
+from aiorocketmq_conformance.cases.shared.dead_letters import dead_letter_reader, reading_group
 from aiorocketmq_conformance.cases.shared.nack import retry_within
 from aiorocketmq_conformance.cases.shared.transactions import NEEDS as TRANSACTIONS, always, open_transactions
 from aiorocketmq_conformance.consumer import SHORT_POLL, Consumer, Sent
@@ -278,7 +279,7 @@ async def broker_restart_clean(fixture: Fixture) -> None:
 @case("fault.crash-loop-consumer", rules=("R5.26", "R7.5"), level=SHOULD, needs=("dlq",), timeout=300.0)
 async def crash_loop_consumer(fixture: Fixture) -> None:
     """A message that crashes every consumer is delivered four times with three retries; others are not delayed."""
-    readers = await fixture.group(max_attempts=60)
+    readers = await reading_group(fixture)
     first = await fixture.consumer(await fixture.topic(1), max_attempts=4)
     (poison,) = await fixture.send(first.topic, "poison")
     others = await fixture.send(first.topic, *(f"good{n}" for n in range(5)))
@@ -300,7 +301,7 @@ async def crash_loop_consumer(fixture: Fixture) -> None:
     )
     assert deaths == 4
     once_each(others, good)
-    reader = await fixture.consumer(f"%DLQ%{first.group}", group=readers, prime=False)
+    reader = await dead_letter_reader(fixture, first, readers)
     (dead,) = await reader.take(1, within=2 * PROMPT)
     assert dead.body == b"poison"
 

@@ -14,8 +14,8 @@ from aiorocketmq.wire import messages as pb
 
 from aiorocketmq_conformance.case import INFORMATIONAL, case
 from aiorocketmq_conformance.cases.limits.requests import ends_with
+from aiorocketmq_conformance.cases.shared.dead_letters import dead_letter, dead_letter_reader, reading_group
 from aiorocketmq_conformance.cases.shared.lite import ADD, NEEDS as LITE, open_lite
-from aiorocketmq_conformance.cases.shared.nack import exhaust
 from aiorocketmq_conformance.cases.shared.transactions import always, open_transactions
 from aiorocketmq_conformance.consumer import LEASE, SHORT_POLL, Consumer, answered
 from aiorocketmq_conformance.fixture import Fixture
@@ -305,13 +305,13 @@ async def offset_of_a_redelivery(fixture: Fixture) -> str:
 @documented("dead-letter-attempt", "1", rules=("R7.6",), needs=("dlq",))
 async def dead_letter_attempt(fixture: Fixture) -> str:
     """A dead letter starts with attempt 1."""
-    return str((await _dead_letter(fixture)).attempt)
+    return str((await dead_letter(fixture)).attempt)
 
 
 @documented("dead-letter-type", "NORMAL", rules=("consumption 1",), needs=("dlq",))
 async def dead_letter_type(fixture: Fixture) -> str:
     """A dead letter has the message type that was sent."""
-    return pb.MessageType.Name((await _dead_letter(fixture)).message.system_properties.message_type)
+    return pb.MessageType.Name((await dead_letter(fixture)).message.system_properties.message_type)
 
 
 @documented("sql-over-server-properties", "not matched", rules=("5.6",), needs=("filter.sql",))
@@ -423,13 +423,13 @@ async def forward_with_a_changed_handle(fixture: Fixture) -> str:
     await consumer.take(1)
     await fixture.send(topic, "m")
     delivery = await consumer.one()
-    readers = await fixture.target.create_group(max_attempts=60)
+    readers = await reading_group(fixture)
     changed = await consumer.client.change_invisible(delivery, LEASE)
     reply = await consumer.client.forward_to_dead_letters(delivery, 1, handle=changed.receipt_handle)
     if reply.status.code != pb.Code.OK:
         return code_of(reply)
     await fixture.clock.sleep(SHORT_POLL)
-    reader = await fixture.consumer(f"%DLQ%{consumer.group}", group=readers, prime=False)
+    reader = await dead_letter_reader(fixture, consumer, readers)
     letters = await reader.receive_for(10.0, settle=True)
     return "the message" if [one.id for one in letters] == [delivery.id] else "another or none"
 
@@ -437,7 +437,7 @@ async def forward_with_a_changed_handle(fixture: Fixture) -> str:
 @documented("retry-topic-of-dead-letters", "TOPIC_NOT_FOUND", rules=("consumption 5",), needs=("dlq",))
 async def retry_topic_of_dead_letters(fixture: Fixture) -> str:
     """The first dead letter of a group creates no retry topic."""
-    letter = await _dead_letter(fixture)
+    letter = await dead_letter(fixture)
     group = letter.topic.removeprefix("%DLQ%")
     client = await fixture.producer(letter.topic)
     return code_of(await client.query_route(f"%RETRY%{group}"))
@@ -597,18 +597,6 @@ async def checks_of_two_transactions(fixture: Fixture) -> str:
     await transactions.expect_checks(checker, 2)
     first, second = (check.at for check in checker.checks[:2])
     return "one by one" if second - first > 5.0 else "together"
-
-
-async def _dead_letter(fixture: Fixture) -> Delivery:
-    """Return the dead letter of a message that failed twice, received by a group with a higher limit."""
-    readers = await fixture.target.create_group(max_attempts=60)
-    topic = await fixture.topic(1)
-    failing = await fixture.consumer(topic, max_attempts=2)
-    await fixture.send(topic, "m")
-    await exhaust(fixture, failing, 2)
-    await failing.receive_for(fixture.number("nack.high") + SHORT_POLL)
-    reader = await fixture.consumer(f"%DLQ%{failing.group}", group=readers, prime=False)
-    return await reader.one(within=2 * PROMPT)
 
 
 async def _recall(fixture: Fixture, topic: str, handle: str) -> str:

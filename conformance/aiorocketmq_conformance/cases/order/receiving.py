@@ -7,6 +7,7 @@ from collections import Counter, defaultdict
 from itertools import pairwise
 
 from aiorocketmq_conformance.case import case
+from aiorocketmq_conformance.cases.shared.dead_letters import dead_letter_reader, reading_group
 from aiorocketmq_conformance.consumer import SHORT_POLL, Consumer, Sent
 from aiorocketmq_conformance.fixture import Fixture
 from aiorocketmq_conformance.probe.answers import Delivery, code_of, entry_codes
@@ -286,8 +287,7 @@ async def exhausted_unblocks(fixture: Fixture) -> None:
     """A head that always fails becomes a dead letter after the group's attempts, and the next message is
     delivered."""
     topic, consumer = await fixture.subscribed(4, type="FIFO", ordered=True, max_attempts=2)
-    # Created before there are dead letters: a group may start at the end of the topic.
-    readers = await fixture.group(max_attempts=20)
+    readers = await reading_group(fixture)
     sent = await fixture.send(topic, "poison", "good", group=fixture.fresh("mg"))
     for attempt in (1, 2):
         head = await consumer.one()
@@ -297,7 +297,7 @@ async def exhausted_unblocks(fixture: Fixture) -> None:
     following = await consumer.one()
     assert following.text == "good", f"{following} was delivered instead of the next message"
     await consumer.ack(following)
-    reader = await fixture.consumer(f"%DLQ%{consumer.group}", group=readers, prime=False)
+    reader = await dead_letter_reader(fixture, consumer, readers)
     dead = await reader.one(within=2 * PROMPT)
     assert dead.id == sent[0].id
     await reader.ack(dead)

@@ -7,20 +7,12 @@ from collections import defaultdict
 from aiorocketmq.wire import messages as pb
 
 from aiorocketmq_conformance.case import case
-from aiorocketmq_conformance.consumer import SHORT_POLL, Consumer
+from aiorocketmq_conformance.cases.shared.dead_letters import dead_letter_reader, reading_group
+from aiorocketmq_conformance.cases.shared.nack import nack, retry_within
+from aiorocketmq_conformance.consumer import SHORT_POLL
 from aiorocketmq_conformance.fixture import Fixture
-from aiorocketmq_conformance.probe.answers import Delivery, code_of
+from aiorocketmq_conformance.probe.answers import Delivery
 from aiorocketmq_conformance.tolerances import PROMPT, QUIET_WINDOW, expiry_window
-
-
-async def _nack(consumer: Consumer, delivery: Delivery) -> None:
-    """Make the message visible at once; AssertionError if the server refuses."""
-    response = await consumer.client.change_invisible(delivery, 0.0)
-    assert code_of(response) == "OK", f"nack was answered with {code_of(response)}"
-
-
-def _retry_within(fixture: Fixture) -> float:
-    return fixture.number("nack.high") + PROMPT
 
 
 @case("retry.attempt-steps", rules=("R7.2",), timeout=120.0)
@@ -30,10 +22,10 @@ async def attempt_steps(fixture: Fixture) -> None:
     await fixture.send(topic, "m")
     attempts = []
     for _ in range(4):
-        delivery = await consumer.one(within=_retry_within(fixture), poll=20.0)
+        delivery = await consumer.one(within=retry_within(fixture), poll=20.0)
         attempts.append(delivery.attempt)
-        await _nack(consumer, delivery)
-    await consumer.ack(await consumer.one(within=_retry_within(fixture), poll=20.0))
+        await nack(consumer, delivery)
+    await consumer.ack(await consumer.one(within=retry_within(fixture), poll=20.0))
     assert attempts == [1, 2, 3, 4]
 
 
@@ -61,8 +53,8 @@ async def identity(fixture: Fixture, message_group: str | None) -> None:
         topic, "the body", tag="t", keys=["k1", "k2"], properties={"a": "1", "b": "值"}, group=message_group
     )
     first = await consumer.one()
-    await _nack(consumer, first)
-    second = await consumer.one(within=_retry_within(fixture), poll=20.0)
+    await nack(consumer, first)
+    second = await consumer.one(within=retry_within(fixture), poll=20.0)
     await consumer.ack(second)
     assert second.attempt == 2
     assert _content(second) == _content(first)
@@ -73,8 +65,8 @@ async def topic_name_hidden(fixture: Fixture) -> None:
     """A redelivery has the original topic, not a retry topic."""
     topic, consumer = await fixture.subscribed()
     await fixture.send(topic, "m")
-    await _nack(consumer, await consumer.one())
-    second = await consumer.one(within=_retry_within(fixture), poll=20.0)
+    await nack(consumer, await consumer.one())
+    second = await consumer.one(within=retry_within(fixture), poll=20.0)
     await consumer.ack(second)
     assert (second.attempt, second.topic) == (2, topic)
 
@@ -90,19 +82,17 @@ async def total_attempts(fixture: Fixture, retries: int) -> None:
     """In a group with {} retries a message that always fails is delivered once more than that, then it is a dead
     letter."""
     topic, consumer = await fixture.subscribed(1, max_attempts=retries + 1)
-    # The copy's attempt is above the group's limit: the reading group needs a higher one (R7.6); created before there
-    # are dead letters, as a group may start at the end of the topic.
-    readers = await fixture.group(max_attempts=retries + 20)
+    readers = await reading_group(fixture)
     (sent,) = await fixture.send(topic, "poison")
     attempts = []
     for _ in range(retries + 1):
-        delivery = await consumer.one(within=_retry_within(fixture), poll=20.0)
+        delivery = await consumer.one(within=retry_within(fixture), poll=20.0)
         attempts.append(delivery.attempt)
-        await _nack(consumer, delivery)
+        await nack(consumer, delivery)
     assert attempts == list(range(1, retries + 2))
     more = await fixture.deliveries_within(consumer, QUIET_WINDOW)
     assert not more, f"after {retries + 1} deliveries there was {more}"
-    reader = await fixture.consumer(f"%DLQ%{consumer.group}", group=readers, prime=False)
+    reader = await dead_letter_reader(fixture, consumer, readers)
     dead = await reader.one(within=2 * PROMPT)
     await reader.ack(dead)
     assert (dead.id, dead.body) == (sent.id, b"poison")
@@ -113,8 +103,8 @@ async def success_ends(fixture: Fixture) -> None:
     """A message that was acked at attempt 2 is not delivered a third time."""
     topic, consumer = await fixture.subscribed()
     await fixture.send(topic, "m")
-    await _nack(consumer, await consumer.one())
-    second = await consumer.one(within=_retry_within(fixture), poll=20.0, invisible=10.0)
+    await nack(consumer, await consumer.one())
+    second = await consumer.one(within=retry_within(fixture), poll=20.0, invisible=10.0)
     assert second.attempt == 2
     await consumer.ack(second)
     await fixture.expect_settled(consumer, 10.0, "acked at attempt 2")
@@ -137,8 +127,8 @@ async def nack_counts(fixture: Fixture) -> None:
     topic, consumer = await fixture.subscribed(1)
     await fixture.send(topic, "m")
     first = await consumer.one()
-    await _nack(consumer, first)
-    second = await consumer.one(within=_retry_within(fixture), poll=20.0)
+    await nack(consumer, first)
+    second = await consumer.one(within=retry_within(fixture), poll=20.0)
     await consumer.ack(second)
     assert (first.attempt, second.attempt) == (1, 2)
 
@@ -154,16 +144,16 @@ async def others_flow(fixture: Fixture) -> None:
     assert fixture.clock.now() < leased.at + 60.0, "the others were delivered only after the message's lease"
     done = {one.id for one in deliveries}
     assert done == {one.id for one in first_half}
-    await _nack(consumer, leased)
+    await nack(consumer, leased)
     good = first_half + await fixture.send(topic, *(f"m{n}" for n in range(25, 50)))
     attempts = [leased.attempt]
-    end = fixture.clock.now() + 2 * _retry_within(fixture)
+    end = fixture.clock.now() + 2 * retry_within(fixture)
     while (len(done) < 50 or len(attempts) < 3) and fixture.clock.now() < end:
         answer = await consumer.receive(batch=8)
         for one in answer.deliveries:
             if one.id == poison.id:
                 attempts.append(one.attempt)
-                await _nack(consumer, one)
+                await nack(consumer, one)
             else:
                 done.add(one.id)
                 await consumer.ack(one)
@@ -178,10 +168,10 @@ async def per_group(fixture: Fixture) -> None:
     failing, other = await fixture.consumer(topic), await fixture.consumer(topic)
     (sent,) = await fixture.send(topic, "m")
     for _ in range(2):
-        await _nack(failing, await failing.one(within=_retry_within(fixture), poll=20.0))
+        await nack(failing, await failing.one(within=retry_within(fixture), poll=20.0))
     deliveries = await other.take(1)
     assert [(one.id, one.attempt) for one in deliveries] == [(sent.id, 1)]
-    third = await failing.one(within=_retry_within(fixture), poll=20.0)
+    third = await failing.one(within=retry_within(fixture), poll=20.0)
     await failing.ack(third)
     assert third.attempt == 3
     await fixture.expect_nothing(other, SHORT_POLL, "another group's failures were delivered here")
@@ -195,11 +185,11 @@ async def filter_kept(fixture: Fixture) -> None:
     (matching,) = await fixture.send(topic, "yes", tag="wanted")
     first = await consumer.one()
     assert first.id == matching.id
-    await _nack(consumer, first)
-    second = await consumer.one(within=_retry_within(fixture), poll=20.0)
+    await nack(consumer, first)
+    second = await consumer.one(within=retry_within(fixture), poll=20.0)
     assert (second.id, second.attempt) == (matching.id, 2)
     assert second.message.system_properties.tag == "wanted"
-    await _nack(consumer, second)
+    await nack(consumer, second)
     # A consumer of the same group with another filter must not receive messages that wait for a retry.
     stranger = await fixture.consumer(topic, group=consumer.group, expression="other", prime=False)
     await fixture.expect_nothing(
@@ -226,7 +216,7 @@ async def no_regress(fixture: Fixture) -> None:
             for one in (await consumer.receive(batch=3, invisible=10.0)).deliveries:
                 match (number[one.id] + offset + one.attempt) % 3:
                     case 0:
-                        await _nack(consumer, one)
+                        await nack(consumer, one)
                     case 1 if one.attempt < 3:
                         pass  # its lease expires
                     case _:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from aiorocketmq.wire import messages as pb
 
 from aiorocketmq_conformance.case import EXTENSION, INFORMATIONAL, SHOULD, case
+from aiorocketmq_conformance.cases.shared.dead_letters import dead_letter_reader, reading_group
 from aiorocketmq_conformance.cases.shared.nack import exhaust, nack, retry_within
 from aiorocketmq_conformance.consumer import SHORT_POLL, Consumer
 from aiorocketmq_conformance.fixture import Fixture
@@ -96,7 +97,7 @@ async def _wait_for_limit(fixture: Fixture, consumer: Consumer, attempts: int) -
 async def limit_lowered(fixture: Fixture) -> None:
     """When a group's limit is lowered below a message's attempt, the message is not redelivered."""
     topic, consumer = await fixture.subscribed(1, max_attempts=17)
-    readers = await fixture.group(max_attempts=60)
+    readers = await reading_group(fixture)
     (sent,) = await fixture.send(topic, "poison")
     deliveries = await exhaust(fixture, consumer, 2)
     third = await consumer.one(within=retry_within(fixture), poll=20.0, invisible=120.0)
@@ -105,7 +106,7 @@ async def limit_lowered(fixture: Fixture) -> None:
     await _wait_for_limit(fixture, consumer, 2)
     await nack(consumer, third)
     await fixture.expect_nothing(consumer, QUIET_WINDOW, "three deliveries, a limit of two, and one more")
-    reader = await fixture.consumer(f"%DLQ%{consumer.group}", group=readers, prime=False)
+    reader = await dead_letter_reader(fixture, consumer, readers)
     (dead,) = await reader.take(1, within=2 * PROMPT)
     assert dead.id == sent.id
 
