@@ -56,21 +56,19 @@ def wake_window(target: Target) -> Window:
 
 def expiry_window(target: Target, lease: float, *, ordered: bool = False) -> Window:
     """Return when a message whose lease of `lease` seconds expired has to be redelivered (rules R7.1, R8.12)."""
-    if ordered:
-        return Window(
-            lease - target.number("early"), lease + target.number("revive.ordered.high") + lag(target)
-        )
-    low, high = target.number("revive.low"), target.number("revive.high")
-    return Window(lease + low - target.number("early"), lease + high + lag(target))
+    return _redelivery_window(target, "revive", lease, ordered=ordered)
 
 
 def nack_window(target: Target, seconds: float, *, ordered: bool = False) -> Window:
     """Return when a message changed to `seconds` has to be redelivered, counted from the call (rule R6.10)."""
+    return _redelivery_window(target, "nack", seconds, ordered=ordered)
+
+
+def _redelivery_window(target: Target, name: str, seconds: float, *, ordered: bool) -> Window:
     if ordered:
-        return Window(
-            seconds - target.number("early"), seconds + target.number("revive.ordered.high") + lag(target)
-        )
-    low, high = target.number("nack.low"), target.number("nack.high")
+        low, high = 0.0, target.number("revive.ordered.high")
+    else:
+        low, high = target.number(f"{name}.low"), target.number(f"{name}.high")
     return Window(seconds + low - target.number("early"), seconds + high + lag(target))
 
 

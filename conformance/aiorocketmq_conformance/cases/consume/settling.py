@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from aiorocketmq_conformance.case import case
+from aiorocketmq_conformance.cases.shared.nack import nack_and_wait
 from aiorocketmq_conformance.consumer import LEASE, SHORT_POLL, Consumer
 from aiorocketmq_conformance.fixture import Fixture
 from aiorocketmq_conformance.probe.answers import Delivery, code_of, entry_codes
-from aiorocketmq_conformance.tolerances import PROMPT, nack_window
+from aiorocketmq_conformance.tolerances import PROMPT
 
 
 @case("simple.ack-late", rules=("R6.2", "R6.5"), timeout=90.0)
@@ -143,16 +144,9 @@ async def change_shorten(fixture: Fixture) -> None:
 
 
 async def _changed_to(fixture: Fixture, consumer: Consumer, first: Delivery, seconds: float) -> None:
-    called = fixture.clock.now()
-    response = await consumer.client.change_invisible(first, seconds)
-    answered = fixture.clock.now()
-    assert code_of(response) == "OK"
-    window = nack_window(fixture.target, seconds)
-    second = await consumer.one(until=called + window.high + PROMPT, poll=20.0)
-    assert (second.id, second.attempt) == (first.id, 2)
-    fixture.note("after_change", round(second.at - called - seconds, 3))
-    assert second.at >= called + window.low, f"redelivered {second.at - called:.3f} s after the change"
-    assert second.at <= answered + window.high, f"redelivered {second.at - answered:.3f} s after the change"
+    second, after = await nack_and_wait(fixture, consumer, first, seconds)
+    assert second.attempt == 2
+    fixture.note("after_change", round(after - seconds, 3))
     await consumer.ack(second)
 
 
