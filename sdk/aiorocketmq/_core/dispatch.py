@@ -5,39 +5,9 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Hashable
 from dataclasses import dataclass, field
-from typing import Generic, Protocol, TypeVar
+from typing import Generic, TypeVar
 
 ItemT = TypeVar("ItemT")
-
-
-class Dispatch(Protocol[ItemT]):
-    """Queue of messages that wait for a handler. Messages with the same order key, a message group in ordered groups,
-    are handled in order."""
-
-    def add(self, order_key: Hashable, item: ItemT) -> None:
-        """Append `item` to those of its order key."""
-
-    def take(self) -> tuple[Hashable, ItemT] | None:
-        """Remove and return an item that may start now, oldest order key first; None if there is none."""
-
-    def finish(self, order_key: Hashable) -> None:
-        """Report that the item taken for `order_key` is settled, so that the next one may start."""
-
-    def abandon(self, order_key: Hashable) -> list[ItemT]:
-        """Report that the item taken for `order_key` was not settled; returns those behind it."""
-
-    def drain(self) -> list[ItemT]:
-        """Remove and return items that could start now, and those behind them, in order within each order key.
-
-        Items behind a running one stay: no other consumer may get them before that one is settled."""
-
-    @property
-    def startable(self) -> int:
-        """How many calls of take() would succeed now without a finish() in between."""
-
-    @property
-    def waiting(self) -> int:
-        """Items not yet taken."""
 
 
 class ConcurrentDispatch(Generic[ItemT]):

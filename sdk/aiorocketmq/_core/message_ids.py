@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 _VERSION = 1
 _EPOCH = 1_609_459_200
 """2021-01-01T00:00:00Z, in Unix time."""
-_ID_LENGTH = 34
 
 
 class MessageIds:
@@ -31,18 +28,3 @@ class MessageIds:
         count = self._count
         self._count = (count + 1) & 0xFFFFFFFF
         return f"{self._stem}{count:08X}"
-
-
-@dataclass(frozen=True, slots=True)
-class IdParts:
-    """The parts of an id: the version, and everything after it."""
-
-    version: str
-    suffix: str
-
-
-def split_id(message_id: str) -> IdParts:
-    """Return the parts of an id; ids of other lengths are those of older clients, version `00`, and never refused."""
-    if len(message_id) == _ID_LENGTH:
-        return IdParts(message_id[:2], message_id[2:])
-    return IdParts("00", message_id)

@@ -63,11 +63,6 @@ class ConsumerLife:
         return changed
 
     @property
-    def may_receive(self) -> bool:
-        """Receives may be started."""
-        return self.state is ConsumerState.RUNNING
-
-    @property
     def may_handle(self) -> bool:
         """Handlers may be started."""
         return self.state is ConsumerState.RUNNING

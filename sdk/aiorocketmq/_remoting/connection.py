@@ -13,7 +13,6 @@ from typing import Self, TypeAlias
 
 from aiorocketmq._core.endpoint import Address
 from aiorocketmq._core.remoting.frame import (
-    ONE_WAY,
     RESPONSE,
     Frame,
     FrameReader,
@@ -162,15 +161,6 @@ class RemotingConnection:
                 answer.code, answer.remark, address=str(self.address), topic=topic, group=group
             )
         return answer
-
-    async def send_oneway(
-        self, code: int, fields: Mapping[str, str] | None = None, body: bytes = b""
-    ) -> None:
-        """Send a request without an answer; it is written when this returns, and nothing more is known."""
-        wire = self._usable()
-        await wire.send(
-            Frame(code=code, opaque=wire.next_opaque(), flag=ONE_WAY, fields=fields or {}, body=body)
-        )
 
     def _usable(self) -> _Wire:
         if self._wire is None:

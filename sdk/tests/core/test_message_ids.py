@@ -1,7 +1,7 @@
 """Message ids."""
 
 import pytest
-from aiorocketmq._core.message_ids import IdParts, MessageIds, split_id
+from aiorocketmq._core.message_ids import MessageIds
 
 MACHINE = bytes.fromhex("56F7E71C361B")
 
@@ -30,8 +30,3 @@ def test_only_the_low_bits_of_a_large_process_number_are_used() -> None:
 def test_a_machine_is_six_bytes() -> None:
     with pytest.raises(ValueError, match="6 bytes"):
         MessageIds(b"12345", 1)
-
-
-def test_ids_of_other_clients_are_split_and_never_refused() -> None:
-    assert split_id("01" + "A" * 32) == IdParts("01", "A" * 32)
-    assert split_id("an id of a 4.x client") == IdParts("00", "an id of a 4.x client")

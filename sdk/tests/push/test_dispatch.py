@@ -1,12 +1,12 @@
 from collections import defaultdict
 
 import pytest
-from aiorocketmq._core.dispatch import ConcurrentDispatch, Dispatch, FifoDispatch
+from aiorocketmq._core.dispatch import ConcurrentDispatch, FifoDispatch
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
 
-def taken(dispatch: Dispatch[int]) -> list[int]:
+def taken(dispatch: ConcurrentDispatch[int] | FifoDispatch[int]) -> list[int]:
     items = []
     while (ready := dispatch.take()) is not None:
         items.append(ready[1])

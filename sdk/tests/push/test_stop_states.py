@@ -24,9 +24,9 @@ def life_in(state: ConsumerState) -> ConsumerLife:
 
 
 @pytest.mark.parametrize("state", ConsumerState)
-def test_receiving_and_handling_start_only_while_running(state: ConsumerState) -> None:
+def test_handlers_start_only_while_running(state: ConsumerState) -> None:
     life = life_in(state)
-    assert life.may_receive == life.may_handle == (state is ConsumerState.RUNNING)
+    assert life.may_handle == (state is ConsumerState.RUNNING)
 
 
 @pytest.mark.parametrize("state", ConsumerState)

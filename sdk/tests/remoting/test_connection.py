@@ -8,7 +8,7 @@ from typing import Protocol
 
 import pytest
 from aiorocketmq._core.endpoint import Address
-from aiorocketmq._core.remoting.frame import ONE_WAY, RESPONSE, Frame, encode
+from aiorocketmq._core.remoting.frame import RESPONSE, Frame, encode
 from aiorocketmq._remoting.connection import RemotingConnection
 from aiorocketmq.errors import BusyError, ClosedError, TopicNotFoundError, UnreachableError
 
@@ -147,14 +147,6 @@ async def test_a_port_that_nobody_listens_on_is_named() -> None:
             raise AssertionError("entered")
     assert caught.value.endpoint == "127.0.0.1:1"
     assert not caught.value.may_have_taken_effect
-
-
-async def test_a_one_way_request_is_marked_and_awaits_nothing(serve: Serve) -> None:
-    server = await serve(lambda frame: None)
-    async with RemotingConnection(server.address) as connection:
-        await connection.send_oneway(15, {"commitOffset": "7"})
-        await asyncio.wait_for(server.arrived.wait(), 5)
-    assert [(frame.code, frame.flag) for frame in server.seen] == [(15, ONE_WAY)]
 
 
 async def test_a_request_of_the_peer_is_handed_on_and_answered_as_unknown(serve: Serve) -> None:

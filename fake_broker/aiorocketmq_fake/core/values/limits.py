@@ -40,8 +40,6 @@ PRODUCER_MAX_ATTEMPTS = 3
 """Send attempts in settings (2.2); also the attempt limit of a producer that receives (R5.1)."""
 PRODUCER_BACKOFF = (0.01, 1.0, 2.0)
 """Initial, maximum, multiplier of a producer's back-off (2.2)."""
-EXPONENTIAL_BACKOFF = (5.0, 7200.0, 2.0)
-"""Initial, maximum, multiplier of a group with exponential back-off (2.2)."""
 
 CLIENT_PROPERTIES_MAX = 32
 """Client properties of settings (R2.18)."""

@@ -13,8 +13,6 @@ from aiorocketmq._core.remoting.properties import read_properties
 
 # Bits of SYSFLAG, 7.1.
 COMPRESSED = 0x1
-BORN_HOST_V6 = 0x10
-STORE_HOST_V6 = 0x20
 NEED_UNWRAP = 0x40
 INNER_BATCH = 0x80
 
