@@ -229,10 +229,11 @@ class Fetching:
             self.positions.failed(ticket)
             raise
         if self.positions.pulled(ticket, next_offset=answer.next_offset, has_messages=bool(answer.messages)):
-            if answer.is_moved and self._session.emitter.is_watched:
+            offset = answer.continued_at
+            if offset is not None and self._session.emitter.is_watched:
                 client = self._session.emitter.client
                 self._session.emitter.event(
-                    SeekEvent(client=client, queue=queue, offset=answer.next_offset, instead_of=ticket.offset)
+                    SeekEvent(client=client, queue=queue, offset=offset, instead_of=ticket.offset)
                 )
             if answer.messages:
                 self._ready.append(Fetched(ticket, answer.messages, answer.next_offset, answer.log_offsets))

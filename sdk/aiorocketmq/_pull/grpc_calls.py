@@ -219,4 +219,4 @@ class GrpcPullCalls:
             )
         if next_offset is None:
             next_offset = messages[-1].offset + 1 if messages else offset
-        return Pulled(messages, next_offset, is_moved)
+        return Pulled(messages, next_offset, next_offset if is_moved else None)

@@ -23,8 +23,8 @@ class Pulled:
 
     messages: tuple[ReceivedMessage, ...]
     next_offset: int
-    is_moved: bool = False
-    """Whether the server did not have the offset, and returned another one to continue at."""
+    continued_at: int | None = None
+    """Where the server read on, if it no longer has, or never had, a message at the offset; None if it has."""
     log_offsets: tuple[int, ...] = ()
     """The commit log offset of each message, which identifies it to the broker; remoting protocol only."""
 

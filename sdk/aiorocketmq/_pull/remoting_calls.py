@@ -118,41 +118,46 @@ class RemotingPullCalls:
         timeout = wait + max(HOLD_MARGIN, self._session.timeouts.request)
         answer = await self._request_pull(queue, offset, filter_, wait=wait, timeout=timeout)
         next_offset = self._number(answer, "nextBeginOffset", "a pull")
-        try:
-            is_moved = _is_moved(answer, offset, next_offset)
-        except ValueError as error:
-            raise self._session.malformed("a pull", error) from error
-        if is_moved:
-            logger.warning(
-                "%s has no offset %d (%s), reading continues at %d",
-                queue,
-                offset,
-                answer.remark,
-                next_offset,
-                extra=self._session.log_fields(),
-            )
         if answer.code == ResponseCode.PULL_RETRY_IMMEDIATELY and next_offset == offset:
             raise BusyError(
                 f"the broker wants {queue} to be pulled again from the same offset {offset}; {BusyError.remedy}",
                 topic=queue.topic,
                 group=self._group,
             )
-        if answer.code != ResponseCode.SUCCESS:
-            return Pulled((), next_offset, is_moved)
-        if next_offset <= offset or not answer.body:
-            why = f"it leads from offset {offset} to {next_offset} with {len(answer.body)} bytes of messages"
-            raise self._session.malformed(f"a pull from {queue}", ValueError(why))
-        limit = self._session.network.max_decompressed_body
+        matching: list[Record] = []
+        if answer.code == ResponseCode.SUCCESS:
+            if next_offset <= offset or not answer.body:
+                why = f"it leads from offset {offset} to {next_offset} with {len(answer.body)} bytes of messages"
+                raise self._session.malformed(f"a pull from {queue}", ValueError(why))
+            limit = self._session.network.max_decompressed_body
+            try:
+                matching = [
+                    each
+                    for record in read_records(answer.body)
+                    for each in unwrapped(record, limit, unpack_with_extra)
+                ]
+            except MalformedRecordError as error:
+                raise self._session.malformed(f"a message of {queue}", error) from error
+        here = next_offset
+        if matching:
+            # Messages of a static topic, and of a batch stored as one, have other offsets of their own.
+            first = matching[0].queue_offset
+            here = first if offset < first < next_offset else offset
         try:
-            matching = [
-                each
-                for record in read_records(answer.body)
-                for each in unwrapped(record, limit, unpack_with_extra)
-            ]
-        except MalformedRecordError as error:
-            raise self._session.malformed(f"a message of {queue}", error) from error
+            is_gap = _is_gap(answer, offset, here, filter_.is_sql or bool(self._tags_of(filter_)))
+        except ValueError as error:
+            raise self._session.malformed("a pull", error) from error
+        if is_gap:
+            logger.warning(
+                "%s has no offset %d (%s), reading continues at %d",
+                queue,
+                offset,
+                answer.remark,
+                here,
+                extra=self._session.log_fields(),
+            )
         messages, log_offsets = await self._messages(queue, matching, filter_)
-        return Pulled(messages, next_offset, log_offsets=log_offsets)
+        return Pulled(messages, next_offset, here if is_gap else None, log_offsets)
 
     async def _request_pull(
         self, queue: MessageQueue, offset: int, wanted: FilterText, *, wait: float, timeout: float
@@ -277,10 +282,12 @@ class RemotingPullCalls:
             raise self._session.malformed(what, error) from error
 
 
-def _is_moved(answer: Frame, offset: int, next_offset: int) -> bool:
-    """Whether reading continues at `next_offset` because the broker has nothing at `offset`.
+def _is_gap(answer: Frame, offset: int, here: int, is_filtered: bool) -> bool:
+    """Whether reading continues at `here` because the broker has nothing at `offset`.
 
-    Messages that were filtered out are no such gap, but messages that were deleted meanwhile are."""
-    if answer.code == ResponseCode.PULL_RETRY_IMMEDIATELY:
-        return next_offset < offset or ("minOffset" in answer.fields and answer.number("minOffset") > offset)
-    return answer.code != ResponseCode.SUCCESS and next_offset != offset
+    Messages that were filtered out are no such gap, but messages that were deleted meanwhile are: all that are passed
+    over without a filter, and those below the smallest offset with one."""
+    is_searched = answer.code in (ResponseCode.SUCCESS, ResponseCode.PULL_RETRY_IMMEDIATELY)
+    if is_searched and is_filtered and answer.remark != "MESSAGE_WAS_REMOVING" and here >= offset:
+        return here > offset and "minOffset" in answer.fields and answer.number("minOffset") > offset
+    return here != offset

@@ -241,41 +241,88 @@ async def test_an_offset_that_cannot_be_is_one_clear_error(start: Start, number:
     assert re.search(f"cannot be used: its nextBeginOffset {told}", reason)
 
 
-@pytest.mark.parametrize(
-    ("code", "fields", "move"),
-    [
-        (ResponseCode.PULL_OFFSET_MOVED, {"nextBeginOffset": "9"}, (5, 9)),
-        (ResponseCode.PULL_OFFSET_MOVED, {"nextBeginOffset": "2"}, (5, 2)),
-        (ResponseCode.PULL_NOT_FOUND, {"nextBeginOffset": "9"}, (5, 9)),  # a damaged index is passed over
-        (ResponseCode.PULL_NOT_FOUND, {"nextBeginOffset": "2"}, (5, 2)),
-        (ResponseCode.PULL_RETRY_IMMEDIATELY, {"nextBeginOffset": "2"}, (5, 2)),
-        (ResponseCode.PULL_RETRY_IMMEDIATELY, {"nextBeginOffset": "9", "minOffset": "7"}, (5, 9)),
-        (ResponseCode.PULL_RETRY_IMMEDIATELY, {"nextBeginOffset": "9", "minOffset": "0"}, None),
-        (ResponseCode.PULL_RETRY_IMMEDIATELY, {"nextBeginOffset": "9"}, None),
-    ],
+MOVED, NOT_FOUND, AGAIN, FOUND = (
+    ResponseCode.PULL_OFFSET_MOVED, ResponseCode.PULL_NOT_FOUND, ResponseCode.PULL_RETRY_IMMEDIATELY,
+    ResponseCode.SUCCESS,
 )  # fmt: skip
+
+
+@pytest.mark.parametrize("tags", ["*", "A"])
+@pytest.mark.parametrize(
+    ("code", "following", "smallest", "remark", "move", "filtered"),
+    [
+        (MOVED, 9, None, "WHY", 9, 9),
+        (MOVED, 2, None, "WHY", 2, 2),
+        (NOT_FOUND, 9, None, "WHY", 9, 9),  # a damaged index is passed over
+        (NOT_FOUND, 2, None, "WHY", 2, 2),
+        (AGAIN, 2, None, "WHY", 2, 2),
+        (AGAIN, 9, 7, "WHY", 9, 9),
+        (AGAIN, 9, 6, "WHY", 9, 9),
+        (AGAIN, 9, 5, "WHY", 9, None),
+        (AGAIN, 9, 0, "WHY", 9, None),
+        (AGAIN, 9, None, "WHY", 9, None),
+        (AGAIN, 9, 0, "MESSAGE_WAS_REMOVING", 9, 9),
+        # The message that is found has offset 42.
+        (FOUND, 43, 0, "FOUND", 42, None),
+        (FOUND, 43, 5, "FOUND", 42, None),
+        (FOUND, 43, 6, "FOUND", 42, 42),
+        (FOUND, 43, None, "FOUND", 42, None),
+    ],
+)
 async def test_a_position_that_a_broker_moves_is_an_event_and_logged(
     start: Start,
     caplog: pytest.LogCaptureFixture,
+    tags: str,
     code: int,
-    fields: dict[str, str],
-    move: tuple[int, int] | None,
+    following: int,
+    smallest: int | None,
+    remark: str,
+    move: int,
+    filtered: int | None,
 ) -> None:
     """But for what it has looked through without finding what is wanted."""
+    fields = {"nextBeginOffset": str(following)} | ({} if smallest is None else {"minOffset": str(smallest)})
 
     def moved(frame: Frame) -> Frame | None:
         is_first = frame.fields["queueOffset"] == "5"
-        return answer(frame, code, fields, remark="WHY") if is_first else None
+        body = MESSAGE if code == FOUND else b""
+        return answer(frame, code, fields, body, remark=remark) if is_first else None
 
     server = await start(Script({PULL: moved}, offsets={0: 5}))
     moves = Moves()
+    async with consumer(server, hooks=[moves], filters={QUEUE.topic: tags}) as reader:
+        reader.assign([QUEUE])
+        if code == FOUND:
+            assert await reader.poll(timeout=5.0) is not None
+        _, then = await seen(server, PULL, 2)
+        assert then.fields["queueOffset"] == str(following)
+    wanted = move if tags == "*" else filtered
+    assert moves.seen == ([] if wanted is None else [(5, wanted)])
+    assert caplog.text.count("has no offset") == len(moves.seen)
+    assert (f"has no offset 5 ({remark}), reading continues at {wanted}" in caplog.text) == bool(moves.seen)
+
+
+@pytest.mark.parametrize(
+    ("offset", "following"),
+    [(42, 44), (43, 44), (5, 6), (5, 42)],
+    ids=["the offset", "below", "above", "the next"],
+)
+async def test_what_is_found_there_or_has_another_offset_of_its_own_is_no_gap(
+    start: Start, caplog: pytest.LogCaptureFixture, offset: int, following: int
+) -> None:
+    """Messages of static topics, and of batches that were stored as one, have other offsets of their own."""
+    fields = {"nextBeginOffset": str(following), "minOffset": "42"}
+    server = await start(
+        Script({PULL: lambda frame: answer(frame, fields=fields, body=MESSAGE)}, offsets={0: offset})
+    )
+    moves = Moves()
     async with consumer(server, hooks=[moves]) as reader:
         reader.assign([QUEUE])
-        await seen(server, PULL, 2)
-        assert await reader.position(QUEUE) == int(fields["nextBeginOffset"])
-    assert moves.seen == ([] if move is None else [move])
-    logged = f"has no offset 5 (WHY), reading continues at {fields['nextBeginOffset']}"
-    assert (logged in caplog.text) == (move is not None)
+        batch = await reader.poll(timeout=5.0)
+    assert batch is not None
+    assert [message.offset for message in batch] == [42]
+    assert not moves.seen
+    assert "has no offset" not in caplog.text
 
 
 @pytest.mark.parametrize(

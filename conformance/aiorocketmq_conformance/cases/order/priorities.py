@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from collections.abc import Sequence
 from typing import Any
 
 from aiorocketmq.wire import messages as pb
@@ -51,6 +52,12 @@ def level(delivery: Delivery) -> int:
     return int(delivery.text)
 
 
+def in_order(deliveries: Sequence[Delivery], wanted: Sequence[int]) -> None:
+    """Fail unless deliveries have these levels, with the order that they have."""
+    levels = [level(one) for one in deliveries]
+    assert levels == wanted, f"delivered in the order {levels}"
+
+
 @case("prio.backlog-order", rules=("R4.28", "R4.29"), level=EXTENSION, needs=NEEDS, timeout=180.0)
 async def backlog_order(fixture: Fixture) -> None:
     """Of a backlog of 50 low and 50 high messages, received one by one, the high ones are delivered first."""
@@ -58,7 +65,7 @@ async def backlog_order(fixture: Fixture) -> None:
     sent = await backlog(fixture, topic, *[1] * 50, *[6] * 50)
     deliveries = await consumer.take(100, within=90.0, batch=1)
     once_each(sent, deliveries)
-    assert [level(one) for one in deliveries] == [6] * 50 + [1] * 50
+    in_order(deliveries, [6] * 50 + [1] * 50)
 
 
 @case(
@@ -77,7 +84,7 @@ async def levels(fixture: Fixture, batch: int) -> None:
     sent = await backlog(fixture, topic, *shuffled)
     deliveries = await consumer.take(len(sent), within=90.0, batch=batch)
     once_each(sent, deliveries)
-    assert [level(one) for one in deliveries] == sorted(shuffled, reverse=True)
+    in_order(deliveries, sorted(shuffled, reverse=True))
 
 
 @case("prio.no-backlog", rules=("R4.29",), level=EXTENSION, needs=NEEDS)
