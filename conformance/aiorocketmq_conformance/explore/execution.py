@@ -270,11 +270,11 @@ class Execution:
         member = await self._consuming.join(plan, self._client("consumer"), group, topic, READER_ATTEMPTS)
         route = await member.client.query_route(topic)
         while code_of(route) == "OK":
-            known, started = len(self._consuming.held), self.scribe.now()
+            count, started = len(self._consuming.held), self.scribe.now()
             task = self._consuming.poll(member, 32, SWEEP_LEASE, SWEEP_POLL)
             await self._consuming.polled(member)
             await task
-            fresh = self._consuming.held[known:]
+            fresh = self._consuming.held[count:]
             if not fresh and self.scribe.now() - started > SWEEP_POLL / 2:
                 break
             if fresh:  # else all that was found is given up

@@ -97,16 +97,14 @@ def _text(event: Occurrence, names: dict[str, str]) -> str:
             topic = short(event.messages[0].content.topic)
             return f"{who} sends to {topic}: {', '.join(map(_outgoing, event.messages))} -> {event.code}"
         case Receive():
-            asked = (
+            request = (
                 f"batch {event.batch}, lease {'renewed' if event.auto_renew else f'{event.invisible:g} s'}"
             )
             came = ", ".join(f"{one.content.body}/{one.attempt}" for one in event.deliveries)
             where = f"{short(event.topic)} for {short(event.group)}"
             filter_ = "" if event.filter == "*" else f" {event.filter!r}"
             cut = " (cut)" if event.is_cut else ""
-            return (
-                f"{who} receives from {where}{filter_}, {asked} -> {event.code or 'no response'} {came}{cut}"
-            )
+            return f"{who} receives from {where}{filter_}, {request} -> {event.code or 'no response'} {came}{cut}"
         case Ack():
             entries = ", ".join(
                 f"{short(handle)} {_at(event.codes, place)}"

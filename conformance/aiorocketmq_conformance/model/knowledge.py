@@ -143,9 +143,9 @@ class Knowledge:
 
     def _hashes_collide(self, receive: Receive) -> bool:
         """Some servers read by the 32-bit hashes of tags, and drop afterwards what does not match (R5.23)."""
-        wanted = {hash_of(term.strip()) for term in receive.filter.split("||")}
+        hashes = {hash_of(term.strip()) for term in receive.filter.split("||")}
         tags = {each.outgoing.content.tag for each in self.of_topic(receive.topic)}
-        return any(tag and hash_of(tag) in wanted and not matches(receive.filter, tag) for tag in tags)
+        return any(tag and hash_of(tag) in hashes and not matches(receive.filter, tag) for tag in tags)
 
     def _gives_up(self, receive: Receive) -> bool:
         return any(

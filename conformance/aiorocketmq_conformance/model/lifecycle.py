@@ -39,9 +39,9 @@ class Lifecycle:
         report = self._knowledge.report
         if isinstance(event, Settings):
             group = self._knowledge.group(event.group)
-            told, real = (event.ordered, event.max_attempts), (group.ordered, group.max_attempts)
-            if told != real:
-                text = f"order and attempts of a group were answered as {told}, not {real}"
+            declared, real = (event.ordered, event.max_attempts), (group.ordered, group.max_attempts)
+            if declared != real:
+                text = f"order and attempts of a group were answered as {declared}, not {real}"
                 report("settings", text, event.ended)
             if group.steps and event.steps != group.steps:
                 text = f"retry intervals of a group were answered as {event.steps}, not {group.steps}"

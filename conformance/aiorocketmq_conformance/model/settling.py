@@ -34,10 +34,10 @@ class Settling:
 
     def state_of(self, call: Ack | Change | Forward, id_: str, handle: str, ended: Instant) -> State:
         """Return the state of a handle from the begin of a call until `ended`."""
-        known = self._knowledge.leases.get(handle)
-        if known is None or known[:2] != (call.group, call.topic) or known[2].message.id != id_:
+        recorded = self._knowledge.leases.get(handle)
+        if recorded is None or recorded[:2] != (call.group, call.topic) or recorded[2].message.id != id_:
             return State.FOREIGN
-        _, _, copy, lease = known
+        _, _, copy, lease = recorded
         if lease.is_dropped or copy.is_free:
             return State.UNCLEAR
         margin = self._knowledge.semantics.early
@@ -115,30 +115,34 @@ class Settling:
 
     def begin_change(self, change: Change) -> None:
         """From its begin on, a change may have ended the old lease."""
-        known = self._knowledge.leases.get(change.handle)
+        recorded = self._knowledge.leases.get(change.handle)
         state = self.state_of(change, change.message, change.handle, change.begun)
         self._changing[change.begun] = state
-        if known is not None and state in (State.GOOD, State.UNCLEAR) and change.code in {OK, *SERVER_FAULTS}:
-            lease = known[3]
+        if (
+            recorded is not None
+            and state in (State.GOOD, State.UNCLEAR)
+            and change.code in {OK, *SERVER_FAULTS}
+        ):
+            lease = recorded[3]
             new = change.begun.at + change.seconds
             lease.end = Interval(min(lease.end.low, new), max(lease.end.high, new))
 
     def end_change(self, change: Change) -> None:
         """Judge a change, and move the end of the lease."""
         report, semantics = self._knowledge.report, self._knowledge.semantics
-        known = self._knowledge.leases.get(change.handle)
+        recorded = self._knowledge.leases.get(change.handle)
         state = self._changing.pop(change.begun)
         allowed = self._change_codes(state, change.seconds)
         if change.code not in allowed and change.code not in SERVER_FAULTS:
             text = f"a change with a handle that is {state.value} was answered with {change.code}"
             report("change", f"{text}, not {_list(allowed)}", change.ended, change.message)
-        has_moved = known is not None and known[3].end.high - known[3].end.low > semantics.early
+        has_moved = recorded is not None and recorded[3].end.high - recorded[3].end.low > semantics.early
         is_same = change.new_handle == "" or (change.new_handle == change.handle and has_moved)
         if change.code == OK and is_same and semantics.checks_leases:
             report("change", "a change was answered without a new handle", change.ended, change.message)
-        if known is None or change.code not in {OK, *SERVER_FAULTS}:
+        if recorded is None or change.code not in {OK, *SERVER_FAULTS}:
             return
-        _, _, copy, lease = known
+        _, _, copy, lease = recorded
         if state is not State.GOOD or change.code != OK:
             copy.is_free = copy.is_free or change.code == OK or state is State.GOOD
         lease.end = Interval(change.begun.at + change.seconds, change.ended.at + change.seconds)
@@ -146,7 +150,7 @@ class Settling:
         lease.counts = True if not change.suspend else (False if semantics.checks_leases else None)
         if change.new_handle:
             lease.handles = {**dict.fromkeys(lease.handles, False), change.new_handle: True}
-            self._knowledge.leases[change.new_handle] = known
+            self._knowledge.leases[change.new_handle] = recorded
 
     def _change_codes(self, state: State, seconds: float) -> set[str]:
         semantics = self._knowledge.semantics
@@ -161,9 +165,9 @@ class Settling:
     # What follows
 
     def _may_settle(self, group: str, topic: str, id_: str, handle: str, begun: Instant) -> None:
-        known = self._knowledge.leases.get(handle)
-        if known is not None and (known[0], known[1], known[2].message.id) == (group, topic, id_):
-            known[2].settling.append(begun)
+        recorded = self._knowledge.leases.get(handle)
+        if recorded is not None and (recorded[0], recorded[1], recorded[2].message.id) == (group, topic, id_):
+            recorded[2].settling.append(begun)
 
     def _end_settling(
         self,
@@ -175,10 +179,10 @@ class Settling:
         *,
         is_forward: bool = False,
     ) -> None:
-        known = self._knowledge.leases.get(handle)
-        if known is None:
+        recorded = self._knowledge.leases.get(handle)
+        if recorded is None:
             return
-        copy, lease = known[2], known[3]
+        copy, lease = recorded[2], recorded[3]
         if begun in copy.settling:
             copy.settling.remove(begun)
         is_possible = state is State.UNCLEAR and not lease.is_dropped and copy.lease is lease

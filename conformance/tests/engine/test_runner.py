@@ -73,9 +73,9 @@ async def test_an_assertion_without_message_is_shown_as_its_code(
     spec = importlib.util.spec_from_file_location(module.stem, module)
     assert spec is not None
     assert spec.loader is not None
-    made = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(made)
-    result = await result_of(broker, make_case(made.run))
+    imported = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(imported)
+    result = await result_of(broker, make_case(imported.run))
     assert (result.verdict, result.detail) == (Verdict.FAIL, "assertion failed: target is None")
 
 

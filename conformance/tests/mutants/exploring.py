@@ -76,8 +76,8 @@ async def _explore(mutants: Sequence[Mutant], seed: int, seconds: float) -> list
         trials.append(trial)
         print(f"{trial.mutant:32} {', '.join(trial.rules) or 'survived':40} {trial.histories:4} {trial.seconds:6.1f} s"
               f"  {trial.defect}", flush=True)  # fmt: skip
-    found = sum(bool(trial.rules) for trial in trials)
-    print(f"{found} of {len(trials)} found")
+    detected = sum(bool(trial.rules) for trial in trials)
+    print(f"{detected} of {len(trials)} found")
     return trials
 
 
@@ -89,14 +89,14 @@ def main() -> None:
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--part", default="0/1", help="K/N: the K-th of N parts of the sample")
     parser.add_argument("--json", type=Path)
-    given = parser.parse_args()
+    options = parser.parse_args()
     logging.getLogger("grpc").setLevel(logging.CRITICAL)
     scope = in_scope(MUTANTS)
-    sample = random.Random(given.seed).sample(scope, k=min(given.sample, len(scope)))
-    part, parts = map(int, given.part.split("/"))
-    trials = asyncio.run(_explore(sample[part::parts], given.seed, given.seconds))
-    if given.json is not None:
-        given.json.write_text(
+    sample = random.Random(options.seed).sample(scope, k=min(options.sample, len(scope)))
+    part, parts = map(int, options.part.split("/"))
+    trials = asyncio.run(_explore(sample[part::parts], options.seed, options.seconds))
+    if options.json is not None:
+        options.json.write_text(
             json.dumps([asdict(trial) for trial in trials], indent=1) + "\n", encoding="utf-8"
         )
 

@@ -105,9 +105,9 @@ class ToTheTail(MessageGroupOrder):
         if group_queue is None or message.offset not in group_queue.flight:
             return False
         del group_queue.flight[message.offset]
-        while (found := self._scan()) is not None:
-            self.group_queues.setdefault(found.content.message_group, MessageGroupQueue()).waiting.append(
-                found
+        while (lease := self._scan()) is not None:
+            self.group_queues.setdefault(lease.content.message_group, MessageGroupQueue()).waiting.append(
+                lease
             )
         group_queue.waiting.append(message)
         return self._reopen(message.content.message_group, group_queue)

@@ -80,9 +80,13 @@ async def test_a_message_is_recorded_from_send_to_ack(client: ProbeClient, event
         (AckEvent, Phase.INVOKE),
         (AckEvent, Phase.OK),
     ]
-    (seen,) = of(events, DeliverEvent)
-    assert isinstance(seen, DeliverEvent)
-    assert (seen.message.message_id, seen.message.body, seen.client.group) == (delivery.id, b"1", "billing")
+    (delivered,) = of(events, DeliverEvent)
+    assert isinstance(delivered, DeliverEvent)
+    assert (delivered.message.message_id, delivered.message.body, delivered.client.group) == (
+        delivery.id,
+        b"1",
+        "billing",
+    )
 
 
 async def test_a_changed_lease_continues_with_its_new_handle(
@@ -133,9 +137,9 @@ async def test_settings_record_what_ordered_groups_lock(broker: FakeBroker) -> N
     async with ProbeClient(broker.endpoint, "probe", clock) as client:
         settings = requests.consumer_settings("billing", {"orders": "*"}, pb.ClientType.SIMPLE_CONSUMER)
         await client.send_settings(settings)
-    (told,) = of(events, SettingsEvent)
-    assert isinstance(told, SettingsEvent)
-    assert told.order_grain == "message_group"
+    (declared,) = of(events, SettingsEvent)
+    assert isinstance(declared, SettingsEvent)
+    assert declared.order_grain == "message_group"
 
 
 async def test_an_invalid_filter_is_recorded_as_unknown(client: ProbeClient, events: list[Event]) -> None:

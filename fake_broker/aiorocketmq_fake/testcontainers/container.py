@@ -248,14 +248,14 @@ def image_variables(image: str) -> Mapping[str, str]:
         raise _no_engine(error) from error
     try:
         try:
-            found = client.images.get(image)
+            local = client.images.get(image)
         except docker.errors.ImageNotFound:
-            found = client.images.pull(image)
+            local = client.images.pull(image)
     except docker.errors.APIError as error:
         raise ContainerError(_no_image(image, error)) from error
     finally:
         client.close()
-    return dict(line.split("=", 1) for line in found.attrs["Config"]["Env"] or ())
+    return dict(line.split("=", 1) for line in local.attrs["Config"]["Env"] or ())
 
 
 def _no_engine(error: docker.errors.DockerException) -> ContainerError:

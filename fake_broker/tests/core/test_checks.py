@@ -94,12 +94,12 @@ def test_a_message_may_have_its_own_immunity(office: Any) -> None:
     prepare(office, "n", recovery_duration=90.0)
     office.wait(125.0)
     checks = office.seen(TransactionChecked)
-    seen = sorted((event.transaction_id, round(event.at - START, 3)) for event in checks)
+    times = sorted((event.transaction_id, round(event.at - START, 3)) for event in checks)
     expected = {
         "documented": [("m", 20.9), ("m", 80.9), ("n", 90.0)],
         "apache-5.5": [("m", 30.0), ("m", 60.0), ("m", 90.0), ("m", 120.0), ("n", 120.0)],
     }
-    assert seen == expected[office.profile.name]
+    assert times == expected[office.profile.name]
 
 
 def test_the_checker_sees_the_message(office: Any) -> None:

@@ -128,8 +128,8 @@ def test_both_protocols_see_the_same_messages_and_offsets(documented: Any) -> No
     desk = documented
     desk.send("by-grpc")
     send(desk, message(message_id="by-remoting"))
-    found = pull(desk, group="g")
-    assert [each.content.message_id for each in found.messages] == ["by-grpc", "by-remoting"]
+    pulled = pull(desk, group="g")
+    assert [each.content.message_id for each in pulled.messages] == ["by-grpc", "by-remoting"]
     assert desk.ids() == ["by-grpc", "by-remoting"]
     assert desk.broker.get_offset("g", "t", 0, now=desk.now) == 2
     pull(desk, group="g", commit=1)
@@ -151,18 +151,18 @@ def test_an_answer_has_256_kib_or_one_message(desk: Any) -> None:
     sizes = []
     offset = 0
     while offset < 5:
-        found = pull(desk, offset=offset)
-        sizes.append([len(each.content.body) for each in found.messages])
-        offset = found.next_offset
+        pulled = pull(desk, offset=offset)
+        sizes.append([len(each.content.body) for each in pulled.messages])
+        offset = pulled.next_offset
     assert sizes == [[10], [4_000_000], [200_000, 60_000], [60_000]]
 
 
 def test_tags_of_one_hash_pass_where_brokers_compare_hashes(apache: Any, documented: Any) -> None:
-    for desk, wanted in ((apache, ["m", "twin"]), (documented, ["m"])):
+    for desk, expected in ((apache, ["m", "twin"]), (documented, ["m"])):
         send(desk, message(tag="Aa"))
         send(desk, message(message_id="twin", tag="BB"))
-        found = pull(desk, filter=FilterExpression("Aa"))
-        assert [each.content.message_id for each in found.messages] == wanted
+        pulled = pull(desk, filter=FilterExpression("Aa"))
+        assert [each.content.message_id for each in pulled.messages] == expected
 
 
 def half(desk: Any, message_id: str) -> int:
@@ -187,11 +187,11 @@ def test_a_checked_producer_answers_with_the_new_offset(desk: Any) -> None:
     desk.broker.beat(7, Heartbeat("p", producers=("pg",)), now=desk.now)
     desk.broker.advance(desk.now + 70.0)
     desk.now += 70.0
-    asked = [each for each in desk.broker.take_outputs() if isinstance(each.command, CheckHalf)][-1]
-    assert isinstance(asked, ForChannels)
-    assert asked.channels == (7,)
-    assert asked.command.message.offset != first
+    check = [each for each in desk.broker.take_outputs() if isinstance(each.command, CheckHalf)][-1]
+    assert isinstance(check, ForChannels)
+    assert check.channels == (7,)
+    assert check.command.message.offset != first
     with pytest.raises(Refusal):
         desk.broker.end_half(first, Resolution.COMMIT, now=desk.now)
-    desk.broker.end_half(asked.command.message.offset, Resolution.COMMIT, now=desk.now, from_check=True)
+    desk.broker.end_half(check.command.message.offset, Resolution.COMMIT, now=desk.now, from_check=True)
     assert len(desk.broker.messages("t")) == 1

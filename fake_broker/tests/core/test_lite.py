@@ -303,8 +303,8 @@ def test_a_restart_forgets_subscriptions_and_nothing_else(floor: Any) -> None:
 def test_the_end_of_all_subscriptions_is_reported_once(floor: Any, end: Callable[[Any], Any]) -> None:
     sync(floor, "a", ADD, "x")
     end(floor)
-    told = [(event.client_id, event.names) for event in floor.seen(LiteSubscribed)]
-    assert told == [("a", ("x",)), ("a", ())]
+    reports = [(event.client_id, event.names) for event in floor.seen(LiteSubscribed)]
+    assert reports == [("a", ("x",)), ("a", ())]
 
 
 def test_a_lite_topic_without_writes_expires(floor: Any) -> None:
@@ -344,8 +344,8 @@ def test_odd_names_are_refused(floor: Any, name: str) -> None:
 def test_a_subscription_needs_the_bound_pair(floor: Any, fields: dict[str, str]) -> None:
     # Where sessions need a group to be there, that is looked at first (seen on 5.5.0).
     is_missing = floor.profile.session_needs_group and fields.get("group") == "unknown"
-    wanted = Code.ILLEGAL_CONSUMER_GROUP if is_missing else Code.ILLEGAL_TOPIC
-    assert sync(floor, "a", ADD, "x", **fields) is wanted
+    expected = Code.ILLEGAL_CONSUMER_GROUP if is_missing else Code.ILLEGAL_TOPIC
+    assert sync(floor, "a", ADD, "x", **fields) is expected
 
 
 def test_an_unknown_action_is_refused(floor: Any) -> None:

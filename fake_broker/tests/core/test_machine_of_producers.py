@@ -176,8 +176,8 @@ class ProducerMachine(RuleBasedStateMachine):
 
     @rule(client=st.sampled_from(PRODUCERS))
     def join(self, client: str) -> None:
-        known = ClientSettings(ClientType.PRODUCER, topics=("tx",))
-        self.command(lambda: self.broker.settings(client, known, now=self.now))
+        settings = ClientSettings(ClientType.PRODUCER, topics=("tx",))
+        self.command(lambda: self.broker.settings(client, settings, now=self.now))
         self.online.add(client)
 
     @rule(client=st.sampled_from(PRODUCERS))

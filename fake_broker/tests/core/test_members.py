@@ -28,8 +28,8 @@ CHANGED = MembersChanged("shared")
 
 
 def membership(*topics: str, expression: str = "*", version: int = 1, **fields: Any) -> Membership:
-    wanted = tuple(Subscribed(topic, expression, version=version) for topic in topics)
-    return Membership("shared", wanted, **fields)
+    subscriptions = tuple(Subscribed(topic, expression, version=version) for topic in topics)
+    return Membership("shared", subscriptions, **fields)
 
 
 def beat(desk: Any, channel: int, *memberships: Membership, producers: tuple[str, ...] = ()) -> list[object]:
@@ -132,9 +132,9 @@ def test_a_restart_forgets_members_without_a_word(desk: Any) -> None:
 
 def listing(desk: Any) -> Any:
     """Add a group with one gRPC client, and a gRPC producer for the topic `t`."""
-    wanted = Subscription("shared", (("t", FilterExpression("a || b")),))
+    subscription = Subscription("shared", (("t", FilterExpression("a || b")),))
     consumer = ClientSettings(
-        ClientType.SIMPLE_CONSUMER, subscription=wanted, language="JAVA", address="10.0.0.7:5"
+        ClientType.SIMPLE_CONSUMER, subscription=subscription, language="JAVA", address="10.0.0.7:5"
     )
     desk.broker.create_group(GroupConfig("shared"), now=desk.now)
     desk.broker.settings("grpc", consumer, now=desk.now)
@@ -150,9 +150,9 @@ def listed(desk: Any) -> Any:
 def test_grpc_clients_are_members_and_producers(listed: Any) -> None:
     group = listed.broker.members("shared")
     assert group.members == (Member(NO_CHANNEL, "grpc", "JAVA", 513, "10.0.0.7:5"),)
-    wanted = Subscribed("t", "a || b", version=round(listed.now * 1000))
-    assert group.membership == Membership("shared", (wanted,))
-    assert listed.broker.subscription("shared", "t") == wanted
+    subscription = Subscribed("t", "a || b", version=round(listed.now * 1000))
+    assert group.membership == Membership("shared", (subscription,))
+    assert listed.broker.subscription("shared", "t") == subscription
     assert [each.client_id for each in listed.broker.producers("t")] == ["sender"]
     assert listed.broker.producers("shared") == ()
 
@@ -161,13 +161,13 @@ def test_a_classic_member_decides_what_a_mixed_group_wants(listed: Any) -> None:
     assert beat(listed, 1, membership("u")) == [ForChannels((1,), CHANGED)]
     group = listed.broker.members("shared")
     assert [member.client_id for member in group.members] == ["c1", "grpc"]
-    assert [wanted.topic for wanted in group.membership.subscriptions] == ["u"]
+    assert [each.topic for each in group.membership.subscriptions] == ["u"]
 
 
 def test_grpc_clients_cause_no_notification(listed: Any) -> None:
     beat(listed, 1, membership("t"))
-    wanted = Subscription("shared", (("t", FilterExpression()),))
-    settings = ClientSettings(ClientType.SIMPLE_CONSUMER, subscription=wanted)
+    subscription = Subscription("shared", (("t", FilterExpression()),))
+    settings = ClientSettings(ClientType.SIMPLE_CONSUMER, subscription=subscription)
     listed.broker.settings("another", settings, now=listed.now)
     assert listed.broker.take_outputs() == ()
     listed.broker.terminate("grpc", "shared", now=listed.now)

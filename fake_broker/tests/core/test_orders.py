@@ -15,13 +15,13 @@ def send(desk: Any, *ids: str, group: str = "A") -> None:
 
 def test_messages_come_in_the_order_they_were_sent(ordered: Any) -> None:
     send(ordered, *(f"m{index:02}" for index in range(20)))
-    seen = []
+    bodies = []
     for _ in range(20):
         delivery = ordered.one()
-        seen.append(delivery.message.content.message_id)
+        bodies.append(delivery.message.content.message_id)
         ordered.ack(delivery)
-    assert seen == sorted(seen)
-    assert len(seen) == 20
+    assert bodies == sorted(bodies)
+    assert len(bodies) == 20
 
 
 def test_an_unacked_message_blocks_its_successors_until_it_is_acked(ordered: Any) -> None:
@@ -325,12 +325,12 @@ def test_a_normal_group_reads_a_fifo_topic_without_order(make_desk: Any) -> None
 def test_filtered_messages_never_block(ordered: Any) -> None:
     for index in range(6):
         ordered.send(f"m{index}", message_group="A", tag="ab"[index % 2])
-    seen = []
+    bodies = []
     for _ in range(3):
         delivery = ordered.one(tag="a")
-        seen.append(delivery.message.content.message_id)
+        bodies.append(delivery.message.content.message_id)
         ordered.ack(delivery)
-    assert seen == ["m0", "m2", "m4"]
+    assert bodies == ["m0", "m2", "m4"]
     assert ordered.ids(tag="a") == []
 
 
@@ -364,8 +364,8 @@ def test_each_rejected_message_is_reported_once(ordered: Any) -> None:
 def test_a_tag_of_equal_hash_does_not_block(ordered: Any) -> None:
     ordered.send("m0", message_group="A", tag="BBBB")
     ordered.send("m1", message_group="A", tag="AaAa")
-    found = ordered.ids(tag="AaAa")
-    assert found == ["m1"]
+    ids = ordered.ids(tag="AaAa")
+    assert ids == ["m1"]
 
 
 def test_a_message_that_waits_in_its_lane_may_be_filtered_later(lanes: Any) -> None:
@@ -387,8 +387,8 @@ def test_a_spent_message_frees_its_successors(make_desk: Any) -> None:
     for _ in range(2):
         desk.one()
         desk.wait(10.0)
-    found = desk.ids(1) or desk.ids(1)
-    assert found == ["m1"]
+    ids = desk.ids(1) or desk.ids(1)
+    assert ids == ["m1"]
     (letter,) = desk.broker.dead_letters("g")
     assert letter.attempts_before == (1 if desk.profile.dead_letters_keep_attempts else 0)
 

@@ -17,8 +17,8 @@ def test_larger_numbers_come_first(ranked: Any) -> None:
     levels = [3, 0, 7, 5, 1, 6, 2, 4] * 3
     for number, level in enumerate(levels):
         ranked.send(f"{level}-{number}", priority=level)
-    seen = [ranked.ids(1)[0] for _ in range(12)] + ranked.ids(32)
-    assert [int(name.partition("-")[0]) for name in seen] == sorted(levels, reverse=True)
+    ids = [ranked.ids(1)[0] for _ in range(12)] + ranked.ids(32)
+    assert [int(name.partition("-")[0]) for name in ids] == sorted(levels, reverse=True)
 
 
 @pytest.mark.parametrize(("priority", "queue"), [(0, 0), (6, 6), (7, 7), (100, 7), (2**31 - 1, 7)])

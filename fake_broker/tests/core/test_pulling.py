@@ -67,13 +67,13 @@ def test_a_pull_changes_nothing(filled: Any) -> None:
 
 
 def test_next_offsets_chain_through_the_queue(filled: Any) -> None:
-    seen: list[str] = []
+    pulled: list[str] = []
     offset = 0
     while offset < 40:
         answer = pull(filled, offset, 7)
-        seen += ids(answer)
+        pulled += ids(answer)
         offset = answer.next_offset
-    assert seen == [f"m{index:02}" for index in range(40)]
+    assert pulled == [f"m{index:02}" for index in range(40)]
 
 
 def test_a_filtered_pull_passes_over_what_it_does_not_want(filled: Any) -> None:

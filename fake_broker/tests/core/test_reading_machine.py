@@ -212,13 +212,13 @@ class ReadingMachine(RuleBasedStateMachine):
         self.watch()
         moment = self.now - back
         others = self.broker.offsets(GROUPS[group == "g"])
-        found = self.broker.reset_offset(group, "t", policy, now=self.now, timestamp=moment)
+        offsets = self.broker.reset_offset(group, "t", policy, now=self.now, timestamp=moment)
         self.watch()
         assert self.broker.offsets(GROUPS[group == "g"]) == others, "another group was moved"
-        for number, offset in enumerate(found):
+        for number, offset in enumerate(offsets):
             assert offset == self.place(number, policy, moment)
         query = OffsetQuery("t", queue, policy, moment)
-        assert self.broker.query_offset(query, now=self.now) == found[queue]
+        assert self.broker.query_offset(query, now=self.now) == offsets[queue]
 
     def place(self, queue: int, policy: OffsetPolicy, moment: float) -> int:
         if policy is OffsetPolicy.BEGINNING:
@@ -293,8 +293,8 @@ class Moving(Broker):
         self, group: str, topic: str, policy: OffsetPolicy, *, now: float, timestamp: float | None = None
     ) -> tuple[int, ...]:
         for other in GROUPS:
-            found = super().reset_offset(other, topic, policy, now=now, timestamp=timestamp)
-        return found
+            offsets = super().reset_offset(other, topic, policy, now=now, timestamp=timestamp)
+        return offsets
 
 
 class Unfiltered(Broker):

@@ -358,10 +358,10 @@ def test_tag_expressions_choose_as_on_real_servers(desk: Any, expression: str, e
     """Table of session §8."""
     for tag in ("a", "b", "A", "c d", "*", "AaAa", "BBBB", ""):
         desk.send("m", tag=tag)
-    found: list[str] = []
+    tags: list[str] = []
     for _ in range(3):
-        found += [delivery.message.content.tag for delivery in desk.receive(tag=expression)]
-    assert found == expected
+        tags += [delivery.message.content.tag for delivery in desk.receive(tag=expression)]
+    assert tags == expected
 
 
 def test_filtered_messages_are_consumed_for_the_group(desk: Any) -> None:
@@ -384,9 +384,9 @@ def test_a_waiting_receive_sleeps_through_messages_it_does_not_want(desk: Any) -
 
 def test_the_poll_with_a_matching_filter_is_woken(desk: Any) -> None:
     desk.park(tag="a", polling=10.0)
-    wanted = desk.park(tag="b", polling=20.0)
+    matching = desk.park(tag="b", polling=20.0)
     desk.send("y", tag="b")
-    assert list(desk.answers()) == [wanted]
+    assert list(desk.answers()) == [matching]
 
 
 def test_a_tag_of_equal_hash_ends_a_real_servers_poll_empty(apache: Any) -> None:

@@ -401,8 +401,8 @@ def test_the_first_dead_letter_of_a_real_server_makes_a_plain_retry_topic(make_d
     desk.one()
     desk.wait_for_return()
     assert desk.ids() == []
-    made = {topic.config.name for topic in desk.broker.topics() if topic.config.name.startswith("%RETRY%")}
-    assert ("%RETRY%g" in made) is desk.profile.dead_letters_make_retry_topic
+    topics = {topic.config.name for topic in desk.broker.topics() if topic.config.name.startswith("%RETRY%")}
+    assert ("%RETRY%g" in topics) is desk.profile.dead_letters_make_retry_topic
     assert len(desk.broker.dead_letters("g")) == 1
     assert desk.broker.messages("%RETRY%g") == ()
 

@@ -67,9 +67,9 @@ def test_a_value_that_checks_itself_is_refused() -> None:
 
 @pytest.mark.parametrize("module", [events, model, snapshots], ids=lambda module: module.__name__)
 def test_every_value_of_the_core_holds_what_it_was_made_of(module: Any) -> None:
-    found = [kind for kind in vars(module).values() if isinstance(kind, type) and is_dataclass(kind)]
-    assert found
-    for kind in found:
-        given = {each.name: object() for each in fields(kind)}
-        made = kind(**given)
-        assert {name: getattr(made, name) for name in given} == given
+    kinds = [kind for kind in vars(module).values() if isinstance(kind, type) and is_dataclass(kind)]
+    assert kinds
+    for kind in kinds:
+        arguments = {each.name: object() for each in fields(kind)}
+        instance = kind(**arguments)
+        assert {name: getattr(instance, name) for name in arguments} == arguments

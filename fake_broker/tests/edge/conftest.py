@@ -50,10 +50,10 @@ class Raw:
         **headers: str,
     ) -> None:
         self.client_id = client_id
-        given = {"x-mq-client-id": client_id, "x-mq-language": "PYTHON", "x-mq-client-version": "5.0.8"}
-        given.update({f"x-mq-{name.replace('_', '-')}": value for name, value in headers.items()})
+        metadata = {"x-mq-client-id": client_id, "x-mq-language": "PYTHON", "x-mq-client-version": "5.0.8"}
+        metadata.update({f"x-mq-{name.replace('_', '-')}": value for name, value in headers.items()})
         self.streams: list[Any] = []
-        self.metadata = tuple((name, value) for name, value in given.items() if value)
+        self.metadata = tuple((name, value) for name, value in metadata.items() if value)
         self.channel = (
             aio.insecure_channel(endpoint)
             if credentials is None

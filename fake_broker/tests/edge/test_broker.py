@@ -170,7 +170,7 @@ async def test_a_test_sees_what_happened(broker: FakeBroker, client: Any, consum
         ("t", (1,))
     ]
     assert [(group.name, group.client_ids) for group in broker.groups()] == [("g", ("consumer-1",))]
-    assert [(known.client_id, known.type, known.group) for known in broker.clients()] == [
+    assert [(each.client_id, each.type, each.group) for each in broker.clients()] == [
         ("consumer-1", "SIMPLE_CONSUMER", "g")
     ]
     assert [(lease.message_id, lease.attempt) for lease in broker.leases()] == [("m", 1)]
@@ -226,14 +226,14 @@ async def test_event_streams_end_with_the_broker() -> None:
 
 async def test_the_core_can_be_another_one(running: Callable[..., Awaitable[FakeBroker]]) -> None:
     """So a promise can be broken on purpose."""
-    made: list[Broker] = []
+    cores: list[Broker] = []
 
     def make(*arguments: Any, **keywords: Any) -> Broker:
-        made.append(Broker(*arguments, **keywords))
-        return made[-1]
+        cores.append(Broker(*arguments, **keywords))
+        return cores[-1]
 
     await running(core=make, profile=PROFILES["apache-5.5"])
-    assert [core.profile.name for core in made] == ["apache-5.5"]
+    assert [core.profile.name for core in cores] == ["apache-5.5"]
 
 
 @pytest.mark.parametrize(

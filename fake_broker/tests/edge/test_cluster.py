@@ -28,10 +28,10 @@ async def cluster() -> AsyncIterator[FakeBroker]:
 async def route(client: Any) -> dict[str, set[int]]:
     """Names and ports of a topic's brokers."""
     answer = await client.call("QueryRoute", pb.QueryRouteRequest(topic=pb.Resource(name="t")))
-    found: dict[str, set[int]] = {}
+    queues: dict[str, set[int]] = {}
     for queue in answer.message_queues:
-        found.setdefault(queue.broker.name, set()).add(queue.broker.endpoints.addresses[0].port)
-    return found
+        queues.setdefault(queue.broker.name, set()).add(queue.broker.endpoints.addresses[0].port)
+    return queues
 
 
 def port_of(node: Any) -> int:
@@ -56,12 +56,12 @@ async def test_consumers_are_assigned_to_all_brokers(
 
 
 async def test_messages_spread_and_all_of_them_are_consumed(cluster: FakeBroker) -> None:
-    seen: list[bytes] = []
+    bodies: list[bytes] = []
     done = asyncio.Event()
 
     async def take(message: ReceivedMessage) -> None:
-        seen.append(message.body)
-        if len(seen) == 30:
+        bodies.append(message.body)
+        if len(bodies) == 30:
             done.set()
 
     async with (
@@ -72,7 +72,7 @@ async def test_messages_spread_and_all_of_them_are_consumed(cluster: FakeBroker)
             await producer.send(Message("t", b"%d" % number))
         async with asyncio.timeout(10):
             await done.wait()
-    assert sorted(map(int, seen)) == list(range(30))
+    assert sorted(map(int, bodies)) == list(range(30))
     held = [node.totals().messages for node in cluster.brokers]
     assert all(held), "every broker got some"
     assert sum(held) == cluster.totals().messages == len(cluster.messages("t")) == 30

@@ -22,10 +22,10 @@ print(walks.count(2), walks.count(0))
 
 
 def walks(*words: str) -> tuple[int, int]:
-    said = subprocess.run(
+    process = subprocess.run(
         [sys.executable, "-c", PROGRAM, *words], check=True, capture_output=True, text=True, timeout=60
     )
-    old, young = map(int, said.stdout.split())
+    old, young = map(int, process.stdout.split())
     return old, young
 
 

@@ -257,13 +257,13 @@ async def test_whatever_bytes_are_damaged_are_found_or_harmless(
     path.write_bytes(content)
     try:
         async with FakeBroker(data=tmp_path, clock="manual") as broker:
-            found = [message.body for message in broker.messages("t")]
+            stored_bodies = [message.body for message in broker.messages("t")]
     except DamagedDataError:
         async with FakeBroker(data=tmp_path, clock="manual", repair=True) as broker:
             assert str(path) in (broker.repaired or "")
             assert {message.body for message in broker.messages("t")} <= set(bodies)
     else:
-        assert found == bodies, "damage in a part that nobody reads"
+        assert stored_bodies == bodies, "damage in a part that nobody reads"
 
 
 async def test_a_full_disk_refuses_then_recovers_and_loses_nothing_acknowledged(
@@ -343,17 +343,17 @@ FakeBroker(data=sys.argv[1])
 
 @pytest.mark.skipif(os.name == "nt", reason="folders have other rights there")
 def test_a_folder_that_cannot_be_written_is_not_called_damaged() -> None:
-    with tempfile.TemporaryDirectory() as made:
-        folder = Path(made)
+    with tempfile.TemporaryDirectory() as temporary:
+        folder = Path(temporary)
         FakeBroker(data=folder)._journals[0].close()
         folder.chmod(0o555)
         for each in folder.iterdir():
             each.chmod(0o444)
-        command = [sys.executable, "-c", AS_SOMEBODY_ELSE, made]
+        command = [sys.executable, "-c", AS_SOMEBODY_ELSE, temporary]
         tried = subprocess.run(command, check=False, capture_output=True, text=True)
         folder.chmod(0o755)
     assert tried.stderr.splitlines()[-1].endswith(
-        f"cannot keep data in {made}: Permission denied. Free space and permit this user to write there, "
+        f"cannot keep data in {temporary}: Permission denied. Free space and permit this user to write there, "
         "or give another --data folder."
     )
 

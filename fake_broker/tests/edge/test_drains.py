@@ -39,7 +39,7 @@ def polled(at: float, group: str = "billing", messages: int = 0, **more: object)
 
 
 def told(drains: Drains, *events: events.Event) -> list[Drained]:
-    return [found for event in events if (found := drains.note(event)) is not None]
+    return [drain for event in events if (drain := drains.note(event)) is not None]
 
 
 CONSUMED = (stored(100.0), delivered(101.0), acked(102.0))
@@ -62,8 +62,8 @@ def test_groups_are_drained_apart_also_from_the_same_messages() -> None:
     drains = Drains()
     told(drains, *CONSUMED, delivered(103.0, "audit"), acked(104.0, "audit"))
     both = (polled(200.0), polled(200.0, "audit"))
-    assert [found.group for found in told(drains, *both)] == ["billing", "audit"]
-    assert [found.group for found in told(drains, stored(210.0), polled(290.0, "audit"), polled(290.0))] == [
+    assert [drain.group for drain in told(drains, *both)] == ["billing", "audit"]
+    assert [drain.group for drain in told(drains, stored(210.0), polled(290.0, "audit"), polled(290.0))] == [
         "audit",
         "billing",
     ]

@@ -49,10 +49,10 @@ def driver() -> Driver:
 
 def park(driver: Driver) -> int:
     request = ReceiveRequest(client_id="c", group="g", topic="t", invisible=30.0, polling=10.0)
-    found = driver.run(driver.core.receive, request)
-    assert isinstance(found, Parked)
+    parked = driver.run(driver.core.receive, request)
+    assert isinstance(parked, Parked)
     driver.in_progress.enter()
-    return found.poll_id
+    return parked.poll_id
 
 
 async def wait(driver: Driver, poll_id: int, real_timeout: float | None = None) -> Any:

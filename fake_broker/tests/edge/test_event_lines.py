@@ -79,20 +79,20 @@ def test_equal_refusals_share_a_line(tmp_path: Path) -> None:
         for number in range(1000):
             log.write([refused(10 + number / 1000)])
         log.write([refused(10.5, "other"), refused(10.6, message="never")])
-        told = [json.loads(line) for line in file.read_text().splitlines()]
-        assert [(line["at"], line["client_id"], line["message"], line.get("times")) for line in told] == [
+        rows = [json.loads(line) for line in file.read_text().splitlines()]
+        assert [(line["at"], line["client_id"], line["message"], line.get("times")) for line in rows] == [
             (10.0, "c", "no", None),
             (10.5, "other", "no", None),
             (10.6, "c", "never", None),
         ]
         log.write([events.ClientLeft(11.0, "x", ClientType.PRODUCER, "", expired=True)])
         log.write([refused(11.0), refused(11.2), refused(11.3), refused(11.4, "other")])
-    told = [json.loads(line) for line in file.read_text().splitlines()]
-    assert [(line["at"], line.get("client_id"), line.get("times")) for line in told[3:]] == [
+    rows = [json.loads(line) for line in file.read_text().splitlines()]
+    assert [(line["at"], line.get("client_id"), line.get("times")) for line in rows[3:]] == [
         (10.999, "c", 999),
         (11.0, "x", None),
         (11.0, "c", None),
         (11.4, "other", 1),
         (11.3, "c", 2),
     ]
-    assert sum(line.get("times", 1) for line in told if line["event"] == "Refused") == 1006
+    assert sum(line.get("times", 1) for line in rows if line["event"] == "Refused") == 1006

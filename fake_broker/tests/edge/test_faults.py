@@ -190,7 +190,7 @@ async def test_a_failed_stream_ends_with_the_status(broker: FakeBroker, client: 
 async def test_settings_without_a_reply_are_stored(broker: FakeBroker, client: Any) -> None:
     with broker.faults.drop_reply("Telemetry"):
         assert await status_of(client.publish("t")) == UNAVAILABLE
-    assert [known.client_id for known in broker.clients()] == ["raw-1"]
+    assert [each.client_id for each in broker.clients()] == ["raw-1"]
 
 
 async def test_a_telemetry_stream_breaks_after_some_frames(broker: FakeBroker, client: Any) -> None:

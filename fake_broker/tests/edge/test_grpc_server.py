@@ -53,11 +53,11 @@ async def test_tls_is_served_with_a_certificate_made_for_it(
 async def test_tls_is_served_with_a_certificate_from_files(
     running: Running, connect: Callable[..., Any], tmp_path: Path
 ) -> None:
-    made = ServerTls.self_made("localhost")
-    (tmp_path / "chain.pem").write_bytes(made.certificate_chain)
-    (tmp_path / "key.pem").write_bytes(made.private_key)
+    certificate = ServerTls.self_made("localhost")
+    (tmp_path / "chain.pem").write_bytes(certificate.certificate_chain)
+    (tmp_path / "key.pem").write_bytes(certificate.private_key)
     broker = await running(tls=ServerTls.from_files(tmp_path / "chain.pem", tmp_path / "key.pem"))
-    assert await is_well(connect(broker, credentials=grpc.ssl_channel_credentials(made.trust)))
+    assert await is_well(connect(broker, credentials=grpc.ssl_channel_credentials(certificate.trust)))
 
 
 async def test_a_client_that_does_not_trust_the_certificate_gets_no_answer(
@@ -339,11 +339,11 @@ async def test_a_connection_may_park_a_thousand_receives(
     assert head[3] == 4, "an HTTP/2 server begins with its settings"
     settings = await reader.readexactly(int.from_bytes(head[:3]))
     writer.close()
-    told = {
+    codes = {
         int.from_bytes(settings[at : at + 2]): int.from_bytes(settings[at + 2 : at + 6])
         for at in range(0, len(settings), 6)
     }
-    assert told[3] == STREAMS_MAX
+    assert codes[3] == STREAMS_MAX
 
 
 async def test_a_port_that_is_taken_is_said_to_be(broker: FakeBroker) -> None:

@@ -78,8 +78,8 @@ async def test_a_subscriber_may_begin_where_it_likes(
     for number in range(3):
         await client.send("p", b"%d" % number, lite_topic="x")
     assert await subscribe(client, "x", offset_option=option) == pb.Code.OK
-    found = await client.receive("lg", "p", wait=0)
-    assert [message.body for message in found.messages] == bodies
+    messages = await client.receive("lg", "p", wait=0)
+    assert [message.body for message in messages.messages] == bodies
 
 
 async def test_losing_a_lite_topic_is_notified_on_the_stream(

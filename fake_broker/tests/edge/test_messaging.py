@@ -54,12 +54,12 @@ async def test_a_broker_that_listens_everywhere_is_where_the_client_reached_it(
 ) -> None:
     """Behind a container's port mapping no other address works."""
     broker = await running(listen="0.0.0.0:0")
-    asked = pb.Endpoints(
+    endpoints = pb.Endpoints(
         scheme=pb.AddressScheme.DOMAIN_NAME, addresses=[pb.Address(host="mapped.example", port=18081)]
     )
-    request = pb.QueryRouteRequest(topic=resource("t"), endpoints=asked)
+    request = pb.QueryRouteRequest(topic=resource("t"), endpoints=endpoints)
     response = await connect(broker).call("QueryRoute", request)
-    assert response.message_queues[0].broker.endpoints == asked
+    assert response.message_queues[0].broker.endpoints == endpoints
 
 
 async def test_an_advertised_host_is_in_routes(
@@ -67,10 +67,10 @@ async def test_an_advertised_host_is_in_routes(
 ) -> None:
     """Whatever host a client used: a server's brokerIP1."""
     broker = await running(listen="0.0.0.0:0", advertise="localhost")
-    asked = pb.Endpoints(
+    endpoints = pb.Endpoints(
         scheme=pb.AddressScheme.DOMAIN_NAME, addresses=[pb.Address(host="mapped.example", port=18081)]
     )
-    request = pb.QueryRouteRequest(topic=resource("t"), endpoints=asked)
+    request = pb.QueryRouteRequest(topic=resource("t"), endpoints=endpoints)
     response = await connect(broker).call("QueryRoute", request)
     (address,) = response.message_queues[0].broker.endpoints.addresses
     assert broker.endpoint == f"localhost:{address.port}"

@@ -72,21 +72,21 @@ async def test_messages_are_counted_from_the_send_to_the_ack(
         await client.send("t", b"12345", message_id=str(number))
     frames = await consumer.receive("g", "t", batch=2)
     await consumer.ack("g", "t", frames.messages[0])
-    seen = await scrape(broker)
-    assert seen["rocketmq_messages_in_total", ("t", "NORMAL")] == 3
-    assert seen["rocketmq_throughput_in_total", ("t", "NORMAL")] == 15
-    assert seen["rocketmq_message_size_bucket", ("t", "NORMAL", "1024.0")] == 3
-    assert seen["rocketmq_messages_out_total", ("t", "g", "false")] == 2
-    assert seen["rocketmq_throughput_out_total", ("t", "g", "false")] == 10
-    assert seen["aiorocketmq_fake_acks_total", ("t", "g", "true")] == 1
-    assert seen["rocketmq_consumer_ready_messages", ("t", "g")] == 1
-    assert seen["rocketmq_consumer_inflight_messages", ("t", "g")] == 1
-    assert seen["rocketmq_consumer_lag_messages", ("t", "g")] == 2
-    assert seen["rocketmq_producer_connections", ()] == 1
-    assert seen["rocketmq_consumer_connections", ("g", "SIMPLE_CONSUMER")] == 1
-    assert seen["rocketmq_topic_number", ()] == 1
-    assert seen["rocketmq_consumer_group_number", ()] == 1
-    assert seen["aiorocketmq_fake_events_total", ("Stored",)] == 3
+    metrics = await scrape(broker)
+    assert metrics["rocketmq_messages_in_total", ("t", "NORMAL")] == 3
+    assert metrics["rocketmq_throughput_in_total", ("t", "NORMAL")] == 15
+    assert metrics["rocketmq_message_size_bucket", ("t", "NORMAL", "1024.0")] == 3
+    assert metrics["rocketmq_messages_out_total", ("t", "g", "false")] == 2
+    assert metrics["rocketmq_throughput_out_total", ("t", "g", "false")] == 10
+    assert metrics["aiorocketmq_fake_acks_total", ("t", "g", "true")] == 1
+    assert metrics["rocketmq_consumer_ready_messages", ("t", "g")] == 1
+    assert metrics["rocketmq_consumer_inflight_messages", ("t", "g")] == 1
+    assert metrics["rocketmq_consumer_lag_messages", ("t", "g")] == 2
+    assert metrics["rocketmq_producer_connections", ()] == 1
+    assert metrics["rocketmq_consumer_connections", ("g", "SIMPLE_CONSUMER")] == 1
+    assert metrics["rocketmq_topic_number", ()] == 1
+    assert metrics["rocketmq_consumer_group_number", ()] == 1
+    assert metrics["aiorocketmq_fake_events_total", ("Stored",)] == 3
 
 
 async def test_retries_and_dead_letters_are_counted(broker: FakeBroker, client: Any, consumer: Any) -> None:
@@ -96,10 +96,10 @@ async def test_retries_and_dead_letters_are_counted(broker: FakeBroker, client: 
     await broker.clock.advance(seconds=11)
     await consumer.receive("g", "t", invisible=10)
     await broker.clock.advance(seconds=11)
-    seen = await scrape(broker)
-    assert seen["rocketmq_messages_out_total", ("t", "g", "true")] == 1
-    assert seen["aiorocketmq_fake_lease_ends_total", ("t", "g", "expired")] == 2
-    assert seen["rocketmq_send_to_dlq_messages_total", ("t", "g")] == 1
+    metrics = await scrape(broker)
+    assert metrics["rocketmq_messages_out_total", ("t", "g", "true")] == 1
+    assert metrics["aiorocketmq_fake_lease_ends_total", ("t", "g", "expired")] == 2
+    assert metrics["rocketmq_send_to_dlq_messages_total", ("t", "g")] == 1
 
 
 async def test_in_an_ordered_group_a_leased_message_waits_in_no_other_number(
@@ -112,9 +112,9 @@ async def test_in_an_ordered_group_a_leased_message_waits_in_no_other_number(
     reader = connect(broker, "reader")
     await reader.subscribe("o", "f")
     await reader.receive("o", "f", batch=1)
-    seen = await scrape(broker)
-    assert seen["rocketmq_consumer_ready_messages", ("f", "o")] == 2
-    assert seen["rocketmq_consumer_lag_messages", ("f", "o")] == 3
+    metrics = await scrape(broker)
+    assert metrics["rocketmq_consumer_ready_messages", ("f", "o")] == 2
+    assert metrics["rocketmq_consumer_lag_messages", ("f", "o")] == 3
 
 
 async def test_transactions_are_counted_by_their_end(broker: FakeBroker, client: Any) -> None:
@@ -129,17 +129,17 @@ async def test_transactions_are_counted_by_their_end(broker: FakeBroker, client:
                 resolution=resolution,
             )
             assert (await client.call("EndTransaction", request)).status.code == pb.Code.OK
-    seen = await scrape(broker)
-    assert seen["rocketmq_commit_messages_total", ("x",)] == 1
-    assert seen["rocketmq_rollback_messages_total", ("x",)] == 1
-    assert seen["rocketmq_half_messages", ()] == 1
-    assert seen["rocketmq_messages_in_total", ("x", "TRANSACTION")] == 3
+    metrics = await scrape(broker)
+    assert metrics["rocketmq_commit_messages_total", ("x",)] == 1
+    assert metrics["rocketmq_rollback_messages_total", ("x",)] == 1
+    assert metrics["rocketmq_half_messages", ()] == 1
+    assert metrics["rocketmq_messages_in_total", ("x", "TRANSACTION")] == 3
 
 
 async def test_refusals_are_counted_by_command_and_code(broker: FakeBroker, client: Any) -> None:
     await client.send("nowhere", b"1")
-    seen = await scrape(broker)
-    assert seen["aiorocketmq_fake_refusals_total", ("SendMessage", "TOPIC_NOT_FOUND")] == 1
+    metrics = await scrape(broker)
+    assert metrics["aiorocketmq_fake_refusals_total", ("SendMessage", "TOPIC_NOT_FOUND")] == 1
 
 
 async def test_openmetrics_are_served_on_request(broker: FakeBroker) -> None:

@@ -195,8 +195,8 @@ def test_a_file_that_holds_no_users_is_refused_with_the_remedy(
 def test_the_ready_file_has_the_same_as_json(serve: Callable[..., Served], tmp_path: Path) -> None:
     file = tmp_path / "ready.json"
     served = serve("--ready-file", str(file))
-    said = json.loads(file.read_text())
-    assert {name: str(value) for name, value in said.items()} == served.facts
+    ready = json.loads(file.read_text())
+    assert {name: str(value) for name, value in ready.items()} == served.facts
     assert list(tmp_path.iterdir()) == [file]
 
 

@@ -18,8 +18,8 @@ OTHER = {SWITCH: (False, True), COUNT: (7, 8), TIME: (2000, 4000), HOUR: (3, 5)}
 
 
 def test_every_setting_is_a_field_of_the_profile_and_none_is_listed_twice() -> None:
-    known = {field.name for field in fields(Profile)}
-    assert {setting.field for setting in SETTINGS} <= known
+    names = {field.name for field in fields(Profile)}
+    assert {setting.field for setting in SETTINGS} <= names
     assert len({setting.field for setting in SETTINGS}) == len(set(NAMES)) == len(SETTINGS)
 
 

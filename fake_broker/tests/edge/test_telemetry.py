@@ -162,7 +162,7 @@ async def test_a_client_stays_registered_when_its_stream_ends(broker: FakeBroker
     stream, _ = await client.publish("t")
     await stream.done_writing()
     await ending(stream)
-    assert [known.client_id for known in broker.clients()] == ["raw-1"]
+    assert [each.client_id for each in broker.clients()] == ["raw-1"]
 
 
 async def test_orders_go_to_the_newest_stream_of_a_client(broker: FakeBroker, client: Any) -> None:

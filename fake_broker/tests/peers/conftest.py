@@ -51,10 +51,10 @@ class ApacheClient:
 
     async def consumed(self, count: int) -> list[dict[str, Any]]:
         """Wait until the push consumer's listener was called `count` times; return what it saw, in order."""
-        seen = [self.early.popleft() for _ in range(min(count, len(self.early)))]
-        while len(seen) < count:
-            seen.append(await self._line())
-        return [{**one["consumed"], "ok": one["ok"]} for one in seen]
+        messages = [self.early.popleft() for _ in range(min(count, len(self.early)))]
+        while len(messages) < count:
+            messages.append(await self._line())
+        return [{**one["consumed"], "ok": one["ok"]} for one in messages]
 
     async def _line(self) -> dict[str, Any]:
         assert self.process.stdout is not None

@@ -163,8 +163,8 @@ async def test_a_push_consumer_sees_everything_and_a_failed_message_again(
     for number in range(5):
         await client("send", topic="orders", body=f"{number}")
     assert await client("start_push", group="billing", topic="orders", failures={"3": 2}) == {"fifo": False}
-    seen = await client.consumed(5)
-    assert sorted(one["body"] for one in seen) == ["0", "1", "2", "3", "4"]
+    messages = await client.consumed(5)
+    assert sorted(one["body"] for one in messages) == ["0", "1", "2", "3", "4"]
     attempts = []
     for deliveries in (6, 7):
         await pass_time_until(broker, partial(has_delivered, broker, deliveries))
@@ -185,9 +185,9 @@ async def test_an_ordered_push_consumer_keeps_the_order_past_a_failure(
     for number in range(4):
         await client("send", topic="ordered", body=f"{number}", group="customer-42")
     assert await client("start_push", group="in-line", topic="ordered", failures={"1": 1}) == {"fifo": True}
-    seen = await client.consumed(5)
+    messages = await client.consumed(5)
     # The client tries a failed message of an ordered group again by itself, without giving it back to the server.
-    assert [(one["body"], one["ok"]) for one in seen] == [
+    assert [(one["body"], one["ok"]) for one in messages] == [
         ("0", True),
         ("1", False),
         ("1", True),

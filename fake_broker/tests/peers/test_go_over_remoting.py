@@ -58,7 +58,7 @@ def go(program: Path, broker: FakeBroker, news: News, tmp_path: Path) -> Start:
 async def test_producer_and_push_consumers_share_the_queues(
     go: Start, broker: FakeBroker, news: News
 ) -> None:
-    wanted = {f"m{number}" for number in range(40)}
+    bodies = {f"m{number}" for number in range(40)}
     async with go("produce", "pg") as producer:
         for number in range(20):
             assert (await producer.tell("send", f"m{number}"))[0] == "0"
@@ -67,12 +67,12 @@ async def test_producer_and_push_consumers_share_the_queues(
             async with go("push", "g") as second:
                 for number in range(20, 40):
                     await producer.tell("send", f"m{number}")
-                await news.until(lambda: (first.read() + second.read()).keys() >= wanted)
+                await news.until(lambda: (first.read() + second.read()).keys() >= bodies)
                 assert second.read(), "the second member got queues of its own"
             read = first.read() + second.read()
             await producer.tell("oneway", "last")
             await news.until(lambda: "last" in first.read())
-    assert read.keys() == wanted
+    assert read.keys() == bodies
     assert all(place.lag == 0 for place in broker.progress("g"))
 
 
@@ -81,22 +81,22 @@ async def test_pull_and_orderly_push_read_everything_once(go: Start, broker: Fak
         await producer.tell("batch", *(f"b{number}" for number in range(10)))
         for number in range(10):
             await producer.tell("send", f"m{number}")
-        wanted = Counter([f"{kind}{number}" for kind in "bm" for number in range(10)])
+        bodies = Counter([f"{kind}{number}" for kind in "bm" for number in range(10)])
         async with go("pull", "pulled") as pulled, go("orderly", "ordered") as orderly:
-            await news.until(lambda: pulled.read() == wanted)
-            await news.until(lambda: orderly.read() == wanted)
+            await news.until(lambda: pulled.read() == bodies)
+            await news.until(lambda: orderly.read() == bodies)
     for queue in "0123":
         stored = [each.body.decode() for each in broker.messages("orders") if str(each.queue) == queue]
         assert [words[0] for words in orderly.said("read") if words[1] == queue] == stored
 
 
 async def test_each_broadcast_consumer_reads_everything(go: Start, news: News) -> None:
-    wanted = {f"m{number}" for number in range(8)}
+    bodies = {f"m{number}" for number in range(8)}
     async with go("produce", "pg") as producer, go("broadcast", "g") as first, go("broadcast", "g") as second:
-        for body in sorted(wanted):
+        for body in sorted(bodies):
             await producer.tell("send", body)
-        await news.until(lambda: first.read().keys() == second.read().keys() == wanted)
-        assert first.read() == second.read() == Counter(wanted)
+        await news.until(lambda: first.read().keys() == second.read().keys() == bodies)
+        assert first.read() == second.read() == Counter(bodies)
 
 
 async def test_a_failed_message_is_retried_and_then_a_dead_letter(

@@ -51,7 +51,7 @@ def java(jars: Path, broker: FakeBroker, news: News, tmp_path: Path) -> Start:
 async def test_producer_and_push_consumers_share_the_queues(
     java: Start, broker: FakeBroker, news: News
 ) -> None:
-    wanted = {f"m{number}" for number in range(40)}
+    bodies = {f"m{number}" for number in range(40)}
     async with java("produce", "pg") as producer:
         for number in range(20):
             await producer.tell("send", f"m{number}")
@@ -60,14 +60,14 @@ async def test_producer_and_push_consumers_share_the_queues(
             async with java("push", "g") as second:
                 for number in range(20, 40):
                     await producer.tell("send", f"m{number}")
-                await news.until(lambda: (first.read() + second.read()).keys() >= wanted)
+                await news.until(lambda: (first.read() + second.read()).keys() >= bodies)
                 assert second.read(), "the second member got queues of its own"
             read = first.read() + second.read()
             await producer.tell("send", "last")
             await news.until(lambda: "last" in first.read())
             # What was read just before a member left may be read again.
             await news.until(lambda: all(place.lag == 0 for place in broker.progress("g")))
-        assert read.keys() == wanted
+        assert read.keys() == bodies
 
 
 async def test_lite_pull_and_orderly_push_read_everything_once(
@@ -77,13 +77,13 @@ async def test_lite_pull_and_orderly_push_read_everything_once(
         await producer.tell("batch", *(f"b{number}" for number in range(10)))
         for number in range(10):
             await producer.tell("send", f"m{number}")
-        wanted = Counter([f"{kind}{number}" for kind in "bm" for number in range(10)])
+        bodies = Counter([f"{kind}{number}" for kind in "bm" for number in range(10)])
         async with (
             java("lite", "pulled") as lite,
             java("orderly", "ordered") as orderly,
         ):
-            await news.until(lambda: lite.read() == wanted)
-            await news.until(lambda: orderly.read() == wanted)
+            await news.until(lambda: lite.read() == bodies)
+            await news.until(lambda: orderly.read() == bodies)
     for queue in "0123":
         stored = [each.body.decode() for each in broker.messages("orders") if str(each.queue) == queue]
         assert [words[0] for words in orderly.said("read") if words[1] == queue] == stored

@@ -61,8 +61,8 @@ async def climb(broker: FakeBroker, client: ApacheClient, number: int) -> float:
     took = time.monotonic() - whole.first_at
     # The last failure is given back for the last interval like those before it; then nobody gets the message again.
     assert broker.clock.now() - at == pytest.approx(sum(LADDER) + LADDER[-1], abs=1.0)
-    seen = await client.consumed(ATTEMPTS)
-    assert [one["attempt"] for one in seen] == list(range(1, ATTEMPTS + 1))
+    messages = await client.consumed(ATTEMPTS)
+    assert [one["attempt"] for one in messages] == list(range(1, ATTEMPTS + 1))
     assert [letter.body for letter in broker.dead_letters("billing")] == [b"poison"] * number
     return took
 

@@ -279,7 +279,7 @@ class History:
 
     def do_member(self, first: int, second: int) -> None:
         channel, group = first % 3, GROUPS[second % 2]
-        wanted = tuple(Subscribed(topic, "a", version=second) for topic in TOPICS[: 1 + first % 3])
+        subscriptions = tuple(Subscribed(topic, "a", version=second) for topic in TOPICS[: 1 + first % 3])
         match second % 5:
             case 0:
                 self.run("close_channel", channel)
@@ -290,7 +290,7 @@ class History:
             case 3:
                 self.run("unlock_queues", group, f"remoting-{channel}", (("normal", 0),))
             case _:
-                beat = Heartbeat(f"remoting-{channel}", (Membership(group, wanted),), ("producers",))
+                beat = Heartbeat(f"remoting-{channel}", (Membership(group, subscriptions),), ("producers",))
                 self.run("beat", channel, beat)
 
     def do_remoting(self, first: int, second: int) -> None:

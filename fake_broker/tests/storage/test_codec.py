@@ -90,8 +90,8 @@ def test_a_parked_poll_with_a_filter_is_stored() -> None:
     ]
     broker = Broker(DOCUMENTED, now=0.0, rng=Random(1))
     broker.create_topic(TopicConfig("t", TopicType.NORMAL, 1, 1), now=0.0)
-    for wanted in pulls:
-        broker.pull(PullRequest("c", "g", "t", 0, 0, wanted, polling=20.0), now=0.0)
+    for request in pulls:
+        broker.pull(PullRequest("c", "g", "t", 0, 0, request, polling=20.0), now=0.0)
     stored = load_state(dump_state(broker, broker.transient()), broker.transient(), Broker)
     stored.send((OutgoingMessage("t", b"x", "m", tag="a", properties={"a": "xy"}),), now=1.0)
     assert sum(isinstance(output, PollAnswered) for output in stored.take_outputs()) == len(pulls)

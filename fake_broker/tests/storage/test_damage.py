@@ -22,8 +22,8 @@ COUNT = 48
 
 @pytest.fixture(scope="module")
 def known() -> Iterator[Folders]:
-    with folders(1) as made:
-        yield made
+    with folders(1) as samples:
+        yield samples
 
 
 @pytest.fixture
@@ -62,8 +62,8 @@ def test_damage_of_any_kind_is_served_whole_or_refused_by_name(known: Folders) -
 def test_the_judge_finds_a_start_that_forgets(known: Folders) -> None:
     whole = known.whole[0]
     less = {**known.views[whole], "group_positions": []}
-    found = judge(Folders((whole,), known.older, known.other, {whole: less}), 40, seed=2)
-    assert any("served with other group_positions" in sentence for sentence in found.broken)
+    problems = judge(Folders((whole,), known.older, known.other, {whole: less}), 40, seed=2)
+    assert any("served with other group_positions" in sentence for sentence in problems.broken)
 
 
 @pytest.mark.parametrize(
@@ -90,8 +90,8 @@ def test_the_judge_finds_a_start_that_forgets(known: Folders) -> None:
 def test_a_damaged_row_is_named_before_serving(closed: Path, statement: str, said: str) -> None:
     change(closed, statement)
     assert said in refused(closed)
-    served, told = repaired(closed)
-    assert said in told
+    served, report = repaired(closed)
+    assert said in report
     assert served["messages"]["plain"]
 
 
@@ -138,8 +138,8 @@ def test_a_head_that_forbids_writing_is_damage(closed: Path) -> None:
     content[18] = 3  # "file format write version" of SQLite's header: newer than it knows
     (closed / NAME).write_bytes(content)
     assert "readonly" in refused(closed)
-    _, told = repaired(closed)
-    assert "Repaired: " in told
+    _, report = repaired(closed)
+    assert "Repaired: " in report
 
 
 def test_a_kill_before_the_first_checkpoint_is_no_damage(tmp_path: Path) -> None:

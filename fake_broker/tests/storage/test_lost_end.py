@@ -88,14 +88,14 @@ def damaged(killed: Path, tmp_path: Path) -> Callable[[Callable[[bytearray], obj
 def is_whole(folder: Path) -> bool:
     """Whether everything is there; where it is not, the error must say how much is missing."""
     try:
-        found = stored(folder)
+        messages = stored(folder)
     except DamagedDataError as damage:
-        said = str(damage)
+        text = str(damage)
     else:
-        assert found == COUNT
+        assert messages == COUNT
         return True
-    lost = re.search(LOST, said)
-    assert lost, said
+    lost = re.search(LOST, text)
+    assert lost, text
     assert 0 < int(lost[1]) <= int(lost[2]) == COUNT + 1
     return False
 

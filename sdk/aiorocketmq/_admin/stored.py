@@ -150,19 +150,19 @@ async def _read_queue(
     until: datetime | None,
     limit: int,
 ) -> Found:
-    queue, found = span.queue, Found()
+    queue, messages = span.queue, Found()
     offset = span.min_offset if since is None else await search(masters, address, queue, since)
-    while offset < span.max_offset and len(found) < limit:
+    while offset < span.max_offset and len(messages) < limit:
         answer = await _pull(masters, address, queue, offset)
         records = _records(address, answer, queue.topic, (span,))
-        found += _within(records, since, until)
+        messages += _within(records, since, until)
         if until is not None and records and records[-1][0].stored_ms > milliseconds(until):
             break
         next_offset = number_of(address, answer, "nextBeginOffset")
         if next_offset <= offset:
             break
         offset = next_offset
-    return found
+    return messages
 
 
 async def _pull(masters: Masters, address: Address, queue: MessageQueue, offset: int) -> Frame:

@@ -44,20 +44,20 @@ def remoting(
 ) -> tuple[RemotingSession, RemotingPullCalls]:
     """A session with name servers and brokers, which know it as a member of its group if topics are shared."""
 
-    told: Mapping[str, FilterText] = {}
-    told_at = 0
+    declared: Mapping[str, FilterText] = {}
+    declared_at = 0
 
     def heartbeat(client_id: str) -> bytes:
-        nonlocal told, told_at
+        nonlocal declared, declared_at
         subscriptions = _subscriptions(settings)
-        if subscriptions != told:  # brokers keep the newest of each topic
-            told, told_at = subscriptions, int(session.environment.wall() * 1000)
+        if subscriptions != declared:  # brokers keep the newest of each topic
+            declared, declared_at = subscriptions, int(session.environment.wall() * 1000)
         consumer = consumer_data(
             settings.group,
             subscriptions,
             model=CLUSTERING if settings.broadcast is None else BROADCASTING,
             from_where=_FROM_WHERE.get(settings.start, "CONSUME_FROM_TIMESTAMP"),
-            version=told_at,
+            version=declared_at,
             is_push=settings.is_push,
         )
         return heartbeat_body(client_id, consumers=(consumer,))

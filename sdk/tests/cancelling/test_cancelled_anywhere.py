@@ -133,13 +133,13 @@ def nothing_is_left(broker: FakeBroker) -> None:
 async def all_comes_again(broker: FakeBroker, but: set[bytes]) -> None:
     """What was not acked is delivered once its lease is over: nothing is lost and nothing is copied."""
     await broker.clock.advance(seconds=120)
-    seen: list[bytes] = []
+    bodies: list[bytes] = []
     async with simple_consumer(broker.endpoint) as consumer:
-        while len(seen) + len(but) < 3:
+        while len(bodies) + len(but) < 3:
             messages = await consumer.receive()
-            seen.extend(message.body for message in messages)
+            bodies.extend(message.body for message in messages)
             await consumer.ack(messages)
-    assert sorted([*seen, *but]) == [b"1", b"2", b"3"]
+    assert sorted([*bodies, *but]) == [b"1", b"2", b"3"]
 
 
 def simple(broker: FakeBroker, transport: Pointed) -> SimpleConsumer:

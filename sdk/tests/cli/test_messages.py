@@ -106,8 +106,8 @@ async def test_json_holds_bodies_that_are_no_text(broker: FakeBroker) -> None:
     result = await invoke(
         "receive", "orders", "--group", "billing", "--max", "2", "--json", "--endpoint", broker.endpoint
     )
-    told = [json.loads(line) for line in result.output.splitlines()]
-    assert [(each["body_base64"], each["attempt"], each["topic"]) for each in told] == [
+    rows = [json.loads(line) for line in result.output.splitlines()]
+    assert [(each["body_base64"], each["attempt"], each["topic"]) for each in rows] == [
         ("/w==", 1, "orders")
     ] * 2
 

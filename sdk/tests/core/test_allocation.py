@@ -23,12 +23,14 @@ from hypothesis import given, strategies as st
 
 def queues(text: str, topic: str = "T") -> list[MessageQueue]:
     """`broker-a:0-3 r1@a:0` and so on."""
-    found = []
+    result = []
     for piece in text.split():
         broker, numbers = piece.rsplit(":", 1)
         first, _, last = numbers.partition("-")
-        found += [MessageQueue(topic, broker, number) for number in range(int(first), int(last or first) + 1)]
-    return found
+        result += [
+            MessageQueue(topic, broker, number) for number in range(int(first), int(last or first) + 1)
+        ]
+    return result
 
 
 def before_dash(text: str) -> str:
@@ -112,12 +114,12 @@ def test_the_shares_are_those_of_javas_clients(number: int) -> None:
     allocation, text, members, expected, topic = VECTORS[number]
     everything = queues(text, topic)
     consumers = members.split()
-    for consumer, wanted in zip(consumers, expected, strict=True):
-        found = list(share(allocation, everything, consumers, consumer))
-        if ":" in wanted or not wanted:
-            assert found == queues(wanted, topic)
+    for consumer, expected_share in zip(consumers, expected, strict=True):
+        actual_share = list(share(allocation, everything, consumers, consumer))
+        if ":" in expected_share or not expected_share:
+            assert actual_share == queues(expected_share, topic)
         else:
-            assert [queue.id for queue in found] == [int(each) for each in wanted.split()]
+            assert [queue.id for queue in actual_share] == [int(each) for each in expected_share.split()]
 
 
 BROKERS = st.sampled_from(["r1-a", "r2-b", "r3-c"])
@@ -186,8 +188,8 @@ def test_consistent_hash_is_what_its_definition_says_in_the_order_of_the_queues(
     members = sorted(consumers)
     owners = by_the_definition(everything, members, points)
     for each in members:
-        wanted = [queue for queue in everything if owners[queue] == each]
-        assert ConsistentHash(points)(everything, members, each) == wanted
+        owned = [queue for queue in everything if owners[queue] == each]
+        assert ConsistentHash(points)(everything, members, each) == owned
 
 
 def test_of_two_members_at_one_point_of_the_ring_the_last_one_counts() -> None:

@@ -148,11 +148,11 @@ def test_what_other_clients_pack_goes_to_the_unpacker_or_is_corrupted(name: str,
     def unpacker(asked: str, body: bytes, limit: int) -> bytes:
         return f"{asked} up to {limit}".encode()
 
-    given = magic + b"..."
-    assert unpacked(given, 7, unpacker) == (f"{name} up to 7".encode(), None)
-    body, corruption = unpacked(given)
+    packed_body = magic + b"..."
+    assert unpacked(packed_body, 7, unpacker) == (f"{name} up to 7".encode(), None)
+    body, corruption = unpacked(packed_body)
     assert (body, corruption) == (
-        given,
+        packed_body,
         f"it cannot be unpacked: it is compressed with {name}, which cannot be decompressed here",
     )
 

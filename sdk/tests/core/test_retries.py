@@ -46,10 +46,10 @@ def test_another_broker_is_tried_at_once_and_then_with_pauses() -> None:
 @given(st.integers(min_value=1, max_value=10), st.integers())
 def test_a_throttling_server_gets_the_wait_of_the_next_attempt(attempt: int, seed: int) -> None:
     """20 and 40 ms with the numbers that Apache's proxy sends (client-behaviour.md, 9.3), never less."""
-    asked = min(0.01 * 2**attempt, 1.0)
+    pause = min(0.01 * 2**attempt, 1.0)
     waited = delay(attempt, throttled=True, can_switch=True, seed=seed)
     assert waited is not None
-    assert asked <= waited <= 1.25 * asked
+    assert pause <= waited <= 1.25 * pause
 
 
 def test_a_throttling_server_that_names_no_wait_gets_ours() -> None:

@@ -26,8 +26,10 @@ def test_after_an_end_checks_are_silent_for_a_while_and_then_told_the_same_once_
 ) -> None:
     decisions.opened("m")
     decisions.decided("m", resolution, now=5.0)
-    told = [decisions.on_check("m", now=now) for now in (5.0, 5.0 + QUIET - 0.001, 5.0 + QUIET, 6.0 + QUIET)]
-    assert told == [Answer.SILENCE, Answer.SILENCE, Answer(resolution.value), Answer.SILENCE]
+    answers = [
+        decisions.on_check("m", now=now) for now in (5.0, 5.0 + QUIET - 0.001, 5.0 + QUIET, 6.0 + QUIET)
+    ]
+    assert answers == [Answer.SILENCE, Answer.SILENCE, Answer(resolution.value), Answer.SILENCE]
 
 
 def test_a_block_that_never_ran_is_rolled_back_at_the_first_check(decisions: Decisions) -> None:
@@ -104,7 +106,7 @@ class Life(RuleBasedStateMachine):
 
     @invariant()
     def nobody_was_told_two_things(self) -> None:
-        assert all(len(told) == 1 for told in self.told.values())
+        assert all(len(resolutions) == 1 for resolutions in self.told.values())
 
 
 TestLife = Life.TestCase

@@ -57,9 +57,9 @@ class Talkative:
 
 @pytest.fixture
 async def talkative() -> AsyncIterator[Talkative]:
-    made = Talkative()
+    started = Talkative()
     server = grpc.aio.server()
-    handler: Any = grpc.unary_stream_rpc_method_handler(made.many)  # Any: bytes pass as they are
+    handler: Any = grpc.unary_stream_rpc_method_handler(started.many)  # Any: bytes pass as they are
     server.add_generic_rpc_handlers(
         (
             grpc.method_handlers_generic_handler(
@@ -67,9 +67,9 @@ async def talkative() -> AsyncIterator[Talkative]:
             ),
         )
     )
-    made.endpoint = f"127.0.0.1:{server.add_insecure_port('127.0.0.1:0')}"
+    started.endpoint = f"127.0.0.1:{server.add_insecure_port('127.0.0.1:0')}"
     await server.start()
-    yield made
+    yield started
     await server.stop(None)
 
 

@@ -377,17 +377,17 @@ async def test_observers_see_each_message_of_a_batch(broker: FakeBroker) -> None
             if isinstance(event, SendEvent):
                 self.events.append(event)
 
-    seen = Seen()
-    async with Producer(broker.endpoint, topics=["orders"], linger=0, hooks=[seen]) as producer:
+    hook = Seen()
+    async with Producer(broker.endpoint, topics=["orders"], linger=0, hooks=[hook]) as producer:
         await producer.send_many(numbered(3))
         with broker.faults.refuse("SendMessage", "TOO_MANY_REQUESTS", times=1):
             await producer.send_many(numbered(2))
-    assert [event.phase.value for event in seen.events] == [
+    assert [event.phase.value for event in hook.events] == [
         *("invoke", "invoke", "invoke", "ok", "ok", "ok"),
         *("invoke", "invoke", "fail", "fail", "invoke", "invoke", "ok", "ok"),
     ]
-    assert len({event.operation for event in seen.events}) == 7
-    assert len({event.message_id for event in seen.events}) == 5
+    assert len({event.operation for event in hook.events}) == 7
+    assert len({event.message_id for event in hook.events}) == 5
 
 
 async def test_hooks_wrap_each_message_of_a_batch(broker: FakeBroker) -> None:

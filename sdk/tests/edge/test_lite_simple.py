@@ -39,13 +39,13 @@ async def test_a_simple_consumer_receives_from_its_lite_topics_and_no_others(lit
             await producer.send(Message("sessions", name.encode(), lite_topic=name))
         await consumer.add_lite_topics("bob")
         assert consumer.lite_topics == {"ann", "bob"}
-        seen: list[bytes] = []
+        bodies: list[bytes] = []
         async with asyncio.timeout(10):
-            while len(seen) < 2:
+            while len(bodies) < 2:
                 messages = await consumer.receive()
                 await consumer.ack(messages)
-                seen.extend(message.body for message in messages)
-        assert sorted(seen) == [b"ann", b"bob"]
+                bodies.extend(message.body for message in messages)
+        assert sorted(bodies) == [b"ann", b"bob"]
         await consumer.remove_lite_topics("ann")
         assert consumer.lite_topics == {"bob"}
 

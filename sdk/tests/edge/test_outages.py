@@ -129,9 +129,9 @@ async def test_an_outage_is_logged_once_and_so_is_its_end(
         await sends_wait(producer, 49)
         await broker.start()
         await asyncio.gather(*sends)
-    told = [record for record in caplog.records if record.name == "aiorocketmq.producer"]
-    texts = [record.getMessage() for record in told]
-    assert [record.levelno for record in told].count(logging.WARNING) == 1
+    records = [record for record in caplog.records if record.name == "aiorocketmq.producer"]
+    texts = [record.getMessage() for record in records]
+    assert [record.levelno for record in records].count(logging.WARNING) == 1
     assert sum("is unavailable, sends wait" in text for text in texts) == 1
     assert sum("is available again after" in text for text in texts) == 1
     assert len(texts) <= 3
@@ -141,10 +141,10 @@ async def test_a_topic_is_looked_up_as_long_as_the_budget_lasts(broker: FakeBrok
     async with Producer(broker.endpoint) as producer:
         await broker.crash()
         send = asyncio.create_task(producer.send(ORDER))
-        with broker.faults.fail("QueryRoute", times=4) as asked:
+        with broker.faults.fail("QueryRoute", times=4) as lookups:
             await broker.start()
             await send
-        assert asked.hits == 4
+        assert lookups.hits == 4
 
 
 async def test_an_earlier_attempt_that_may_be_stored_stays_in_the_error(broker: FakeBroker) -> None:
@@ -249,14 +249,14 @@ async def test_a_fault_of_a_look_up_stays_when_the_next_hangs(broker: FakeBroker
 async def test_a_look_up_holds_no_slot(broker: FakeBroker) -> None:
     timeouts = Timeouts(start=5.0)
     async with Producer(broker.endpoint, topics=["orders"], max_in_flight=1, timeouts=timeouts) as producer:
-        asked = asyncio.create_task(producer.send(Message("unknown", b"x")))
+        lookup = asyncio.create_task(producer.send(Message("unknown", b"x")))
         async with asyncio.timeout(2):
             while "unknown" not in producer._session.routes.unknown:  # noqa: ASYNC110  # nothing reports it
                 await asyncio.sleep(0)
             await producer.send(ORDER)
-        assert not asked.done()
-        asked.cancel()
-        await asyncio.wait([asked])
+        assert not lookup.done()
+        lookup.cancel()
+        await asyncio.wait([lookup])
     assert [message.body for message in broker.messages("orders")] == [ORDER.body]
 
 

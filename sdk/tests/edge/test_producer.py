@@ -258,20 +258,20 @@ async def test_a_send_gives_up_when_its_own_time_is_over(broker: FakeBroker, pro
 
 
 async def test_hooks_see_that_a_sends_own_time_is_over(broker: FakeBroker) -> None:
-    seen: list[BaseException] = []
+    errors: list[BaseException] = []
 
     class Noting(Hook):
         async def send(self, message: Message, call: SendCall) -> SendReceipt:
             try:
                 return await call(message)
             except BaseException as error:
-                seen.append(error)
+                errors.append(error)
                 raise
 
     async with Producer(broker.endpoint, hooks=[Noting()]) as producer:
         with broker.faults.drop_reply("SendMessage", hang=True), pytest.raises(UnreachableError):
             await producer.send(Message("orders", b"x"), timeout=0.1)
-    assert [type(error) for error in seen] == [UnreachableError]
+    assert [type(error) for error in errors] == [UnreachableError]
 
 
 async def test_the_budget_bounds_all_attempts(broker: FakeBroker) -> None:
@@ -357,30 +357,30 @@ class Seen(Hook):
 
 
 async def test_observers_see_every_try_as_a_pair_of_events(broker: FakeBroker) -> None:
-    seen = Seen()
-    async with Producer(broker.endpoint, hooks=[seen]) as producer:
+    hook = Seen()
+    async with Producer(broker.endpoint, hooks=[hook]) as producer:
         await producer.send(Message("orders", b"x"))
         with broker.faults.refuse("SendMessage", "TOO_MANY_REQUESTS", times=1):
             await producer.send(Message("orders", b"x"))
         with broker.faults.drop_reply("SendMessage", times=1):
             await producer.send(Message("orders", b"x"))
-    assert seen.phases(SendEvent) == [
+    assert hook.phases(SendEvent) == [
         *("invoke", "ok"),
         *("invoke", "fail", "invoke", "ok"),
         *("invoke", "info", "invoke", "ok"),
     ]
-    assert seen.phases(ClientEvent) == ["invoke", "ok", "single"]
-    sends = [event for event in seen.events if isinstance(event, SendEvent)]
+    assert hook.phases(ClientEvent) == ["invoke", "ok", "single"]
+    sends = [event for event in hook.events if isinstance(event, SendEvent)]
     assert [event.attempt for event in sends] == [1, 1, 1, 1, 2, 2, 1, 1, 2, 2]
     assert len({event.operation for event in sends}) == 5
 
 
 async def test_observers_see_a_recall(broker: FakeBroker) -> None:
     await broker.create_topic("later", type="DELAY")
-    seen = Seen()
-    async with Producer(broker.endpoint, hooks=[seen]) as producer:
+    hook = Seen()
+    async with Producer(broker.endpoint, hooks=[hook]) as producer:
         await producer.recall(await producer.send(Message("later", b"x", delay=3600)))
-    assert seen.phases(RecallEvent) == ["invoke", "ok"]
+    assert hook.phases(RecallEvent) == ["invoke", "ok"]
 
 
 async def test_a_hook_that_fails_to_observe_disturbs_nothing(

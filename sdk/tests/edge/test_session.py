@@ -107,13 +107,13 @@ async def test_a_namespace_travels_in_headers_and_in_every_resource(
         for name, payload, _ in overheard.calls
         if name == "SendMessage"
     )
-    asked = next(
+    query = next(
         pb.QueryRouteRequest.FromString(payload)
         for name, payload, _ in overheard.calls
         if name == "QueryRoute"
     )
     assert sent.messages[0].topic.resource_namespace == "shop"
-    assert asked.topic.resource_namespace == "shop"
+    assert query.topic.resource_namespace == "shop"
 
 
 async def test_credentials_sign_every_call_and_a_provider_is_asked_for_them(
@@ -386,14 +386,14 @@ async def test_a_server_that_answers_no_settings_gets_a_new_stream(broker: FakeB
 async def test_regular_jobs_go_on_whatever_one_of_them_raises(
     broker: FakeBroker, overheard: Overheard, caplog: pytest.LogCaptureFixture
 ) -> None:
-    asked = 0
+    calls = 0
 
     async def provider() -> Credentials:
-        nonlocal asked
-        asked += 1
-        if asked == 2:
+        nonlocal calls
+        calls += 1
+        if calls == 2:
             raise LookupError("the vault is locked")
-        return Credentials(f"key{asked}", "secret", expires_at=datetime.now(UTC))
+        return Credentials(f"key{calls}", "secret", expires_at=datetime.now(UTC))
 
     async with Producer(
         broker.endpoint, topics=["orders"], credentials=provider, transport=overheard
@@ -406,7 +406,7 @@ async def test_regular_jobs_go_on_whatever_one_of_them_raises(
         async with asyncio.timeout(10):
             await settled(producer)
             await settled(producer)
-            while asked < 4 or overheard.names().count("Heartbeat") < 2:
+            while calls < 4 or overheard.names().count("Heartbeat") < 2:
                 await settled(producer)
         member.leave()
     assert overheard.names().count("QueryRoute") > 1

@@ -38,14 +38,14 @@ async def test_a_receive_does_not_wait_for_brokers_that_have_nothing(cluster: Fa
 
 async def test_one_loop_receives_from_all_brokers(cluster: FakeBroker) -> None:
     await send(cluster, 9)
-    seen: Counter[str] = Counter()
+    counts: Counter[str] = Counter()
     async with simple_consumer(cluster.endpoint) as consumer:
         async with asyncio.timeout(10):
-            while seen.total() < 9:
+            while counts.total() < 9:
                 messages = await consumer.receive(wait=20)
-                seen.update(message.queue.broker for message in messages)
+                counts.update(message.queue.broker for message in messages)
                 await consumer.ack(messages)
-    assert len(seen) == 3
+    assert len(counts) == 3
     assert cluster.leases("billing") == ()
 
 
@@ -53,29 +53,29 @@ async def test_a_dead_broker_does_not_keep_the_others_messages_back(cluster: Fak
     async with simple_consumer(cluster.endpoint) as consumer:
         await send(cluster, 6)
         await cluster.brokers[2].crash()
-        seen: list[ReceivedMessage] = []
+        received: list[ReceivedMessage] = []
         async with asyncio.timeout(10):
-            while len({message.queue.broker for message in seen}) < 2:
+            while len({message.queue.broker for message in received}) < 2:
                 messages = await consumer.receive(wait=20)
                 await consumer.ack(messages)
-                seen.extend(messages)
-    assert all(message.is_settled for message in seen)
+                received.extend(messages)
+    assert all(message.is_settled for message in received)
 
 
 async def test_a_push_consumer_polls_every_broker_by_itself(cluster: FakeBroker) -> None:
-    seen: Counter[str] = Counter()
+    counts: Counter[str] = Counter()
     done = asyncio.Event()
 
     async def handle(message: ReceivedMessage) -> None:
-        seen[message.queue.broker] += 1
-        if seen.total() == 9:
+        counts[message.queue.broker] += 1
+        if counts.total() == 9:
             done.set()
 
     async with push_consumer(cluster.endpoint, handler=handle) as consumer:
         assert len(consumer.assigned_queues) == 3
         await send(cluster, 9)
         await asyncio.wait_for(done.wait(), 10)
-    assert len(seen) == 3
+    assert len(counts) == 3
 
 
 async def test_changed_subscriptions_are_declared_to_every_broker(cluster: FakeBroker) -> None:

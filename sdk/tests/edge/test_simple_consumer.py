@@ -323,12 +323,12 @@ async def test_observers_see_polls_deliveries_and_settling(broker: FakeBroker, w
             pytest.raises(LeaseLostError),
         ):
             await message.ack()
-    told = watching.told
-    assert told(ReceiveEvent) == ["invoke", "ok"]
-    assert told(DeliverEvent) == ["single"]
-    assert told(ChangeEvent) == ["invoke", "ok"]
-    assert told(AckEvent) == ["invoke", "fail"]
-    assert told(SettingsEvent) == ["single"]
+    phases = watching.told
+    assert phases(ReceiveEvent) == ["invoke", "ok"]
+    assert phases(DeliverEvent) == ["single"]
+    assert phases(ChangeEvent) == ["invoke", "ok"]
+    assert phases(AckEvent) == ["invoke", "fail"]
+    assert phases(SettingsEvent) == ["single"]
     events = watching.events
     (delivered,) = [event for event in events if isinstance(event, DeliverEvent)]
     assert (delivered.handle, delivered.position, delivered.invisible) == (first, 0, 30.0)

@@ -27,8 +27,8 @@ Result = TypeVar("Result")
 async def test_only_messages_with_a_wanted_tag_arrive(broker: FakeBroker, producer: Producer) -> None:
     for tag in ("paid", "open", "refunded"):
         await producer.send(Message("orders", tag.encode(), tag=tag))
-    wanted = {"orders": "paid || refunded"}
-    async with SimpleConsumer(broker.endpoint, group="billing", subscriptions=wanted) as consumer:
+    subscriptions = {"orders": "paid || refunded"}
+    async with SimpleConsumer(broker.endpoint, group="billing", subscriptions=subscriptions) as consumer:
         received = await consumer.receive(wait=5)
         while len(received) < 2:
             received += await consumer.receive(wait=5)
@@ -42,8 +42,8 @@ async def test_only_messages_that_satisfy_an_sql_expression_arrive(
     for amount, region in ((5, "eu"), (500, "us"), (700, "eu"), (900, "uk")):
         properties = {"amount": str(amount), "region": region}
         await producer.send(Message("orders", str(amount).encode(), properties=properties))
-    wanted = {"orders": Sql("amount > 100 AND region IN ('eu', 'uk')")}
-    async with SimpleConsumer(broker.endpoint, group="billing", subscriptions=wanted) as consumer:
+    subscriptions = {"orders": Sql("amount > 100 AND region IN ('eu', 'uk')")}
+    async with SimpleConsumer(broker.endpoint, group="billing", subscriptions=subscriptions) as consumer:
         received = await consumer.receive(wait=5)
         while len(received) < 2:
             received += await consumer.receive(wait=5)
@@ -52,8 +52,8 @@ async def test_only_messages_that_satisfy_an_sql_expression_arrive(
 
 
 async def test_an_expression_that_the_server_cannot_read_is_told(broker: FakeBroker) -> None:
-    wanted = {"orders": Sql("amount LIKE 1")}
-    async with SimpleConsumer(broker.endpoint, group="billing", subscriptions=wanted) as consumer:
+    subscriptions = {"orders": Sql("amount LIKE 1")}
+    async with SimpleConsumer(broker.endpoint, group="billing", subscriptions=subscriptions) as consumer:
         with pytest.raises(IllegalFilterError, match="'LIKE' stands at position 7"):
             await consumer.receive(wait=5)
 
@@ -95,13 +95,13 @@ async def test_the_loop_over_messages_goes_on_over_batches(
     broker: FakeBroker, producer: Producer, consumer: SimpleConsumer
 ) -> None:
     await producer.send_many([Message("orders", str(number).encode()) for number in range(40)])
-    seen = set()
+    bodies = set()
     async for message in consumer.messages(max_messages=8, wait=5):
         async with message:
-            seen.add(message.body)
-        if len(seen) == 40:
+            bodies.add(message.body)
+        if len(bodies) == 40:
             break
-    assert len(seen) == 40
+    assert len(bodies) == 40
     assert broker.leases() == ()
 
 

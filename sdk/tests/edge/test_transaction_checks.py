@@ -75,19 +75,19 @@ async def until_asked(broker: FakeBroker, events: EventStream) -> None:
 @asynccontextmanager
 async def logging_of(name: str, text: str) -> AsyncIterator[None]:
     """Ends when the logger `name` has told something with `text`."""
-    told = asyncio.Event()
+    logged = asyncio.Event()
 
     class Listening(logging.Handler):
         def emit(self, record: logging.LogRecord) -> None:
             if text in record.getMessage():
-                told.set()
+                logged.set()
 
     handler = Listening()
     logging.getLogger(name).addHandler(handler)
     try:
         yield
         async with asyncio.timeout(10):
-            await told.wait()
+            await logged.wait()
     finally:
         logging.getLogger(name).removeHandler(handler)
 
@@ -100,9 +100,9 @@ async def test_the_checker_decides_about_what_was_left_open(broker: FakeBroker, 
         ended = await next_event(events, TransactionEnded)
     assert isinstance(ended, TransactionEnded)
     assert (ended.from_check, ended.resolution.name) == (True, "COMMIT")
-    (asked,) = checker.asked
-    assert (asked.message_id, asked.body, asked.keys) == (message_id, b"42", ("k",))
-    assert asked.receipt_handle is None
+    (checked,) = checker.asked
+    assert (checked.message_id, checked.body, checked.keys) == (message_id, b"42", ("k",))
+    assert checked.receipt_handle is None
     assert [message.body for message in broker.messages("payments")] == [b"42"]
     assert watching.told(TransactionCheckEvent) == ["single"]
     ends = [event for event in watching.events if isinstance(event, TransactionEndEvent)]

@@ -51,16 +51,16 @@ class Server:
 
 @pytest.fixture
 async def server() -> AsyncIterator[Server]:
-    made = Server()
+    started = Server()
     running = grpc.aio.server()
     handlers: Any = {  # Any: bytes pass as they are
-        "Many": grpc.unary_stream_rpc_method_handler(made.many),
-        "One": grpc.unary_unary_rpc_method_handler(made.one),
+        "Many": grpc.unary_stream_rpc_method_handler(started.many),
+        "One": grpc.unary_unary_rpc_method_handler(started.one),
     }
     running.add_generic_rpc_handlers((grpc.method_handlers_generic_handler("some.Service", handlers),))
-    made.address = f"127.0.0.1:{running.add_insecure_port('127.0.0.1:0')}"
+    started.address = f"127.0.0.1:{running.add_insecure_port('127.0.0.1:0')}"
     await running.start()
-    yield made
+    yield started
     await running.stop(None)
 
 
@@ -130,8 +130,8 @@ async def test_an_answer_comes_back_whole(channel: Channel) -> None:
 
 
 async def test_a_burst_of_calls_gets_every_answer(channel: Channel, server: Server) -> None:
-    found = await asyncio.gather(*(channel.unary(ONE, b"OK", (), 5.0) for _ in range(40)))
-    assert found == [b"OK"] * 40
+    results = await asyncio.gather(*(channel.unary(ONE, b"OK", (), 5.0) for _ in range(40)))
+    assert results == [b"OK"] * 40
     waiting = [asyncio.ensure_future(channel.unary(ONE, b"WAIT", (), 60.0)) for _ in range(40)]
     await server.waiting.wait()
     for each in waiting:

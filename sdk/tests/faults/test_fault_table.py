@@ -467,7 +467,7 @@ class Cell:
 
 def cells() -> list[Cell]:
     """What the page says, cell by cell."""
-    found: list[Cell] = []
+    result: list[Cell] = []
     columns: list[str] = []
     client = ""
     for line in PAGE.read_text(encoding="utf-8").splitlines():
@@ -478,10 +478,10 @@ def cells() -> list[Cell]:
             if not columns:
                 columns = parts[1:]
             elif not set(line) <= set("|-"):
-                found += [
+                result += [
                     Cell(client, parts[0], *pair) for pair in zip(columns, parts[1:], strict=True) if pair[1]
                 ]
-    return found
+    return result
 
 
 @pytest.mark.parametrize("client", STORIES)
@@ -491,23 +491,23 @@ async def test_the_user_sees_of_a_fault_what_the_page_says(client: str) -> None:
 
     async def wrong(cell: Cell) -> str | None:
         async with at_once:
-            seen = await seen_by_the_user(client, cell.work, cell.fault)
-        return None if seen == cell.said else f"{cell.work}, {cell.fault}: {seen}, not {cell.said}"
+            outcome = await seen_by_the_user(client, cell.work, cell.fault)
+        return None if outcome == cell.said else f"{cell.work}, {cell.fault}: {outcome}, not {cell.said}"
 
-    found = await asyncio.gather(*(wrong(cell) for cell in cells() if cell.client == client))
-    assert found
-    assert [line for line in found if line] == []
+    differences = await asyncio.gather(*(wrong(cell) for cell in cells() if cell.client == client))
+    assert differences
+    assert [line for line in differences if line] == []
 
 
 def test_the_page_has_a_cell_for_every_call_of_every_client_and_every_fault() -> None:
-    wanted = {
+    expected = {
         (client, work, fault)
         for client, works in STORIES.items()
         for work, (rpc, _) in works.items()
         for fault in FAULTS
         if applies(rpc, fault)
     }
-    assert {(cell.client, cell.work, cell.fault) for cell in cells()} == wanted
+    assert {(cell.client, cell.work, cell.fault) for cell in cells()} == expected
 
 
 @pytest.mark.skipif("FAULTS_SHOW" not in os.environ, reason="prints the tables for the page: set FAULTS_SHOW")

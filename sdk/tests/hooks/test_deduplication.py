@@ -219,7 +219,7 @@ class Deliveries(Hook):
 
 async def test_a_message_that_was_stored_twice_is_handled_once(broker: FakeBroker, shop: Shop) -> None:
     bodies: list[bytes] = []
-    seen = Deliveries()
+    hook = Deliveries()
 
     async def handle(message: ReceivedMessage) -> None:
         bodies.append(message.body)
@@ -228,15 +228,15 @@ async def test_a_message_that_was_stored_twice_is_handled_once(broker: FakeBroke
         async with Producer(broker.endpoint) as producer:
             await producer.send(Message("orders", b"1"))
     assert len(broker.messages("orders")) == 2
-    hooks = [seen, DeduplicationHook(shop.store, busy_wait=0)]
+    hooks = [hook, DeduplicationHook(shop.store, busy_wait=0)]
     async with push_consumer(broker.endpoint, handler=handle, hooks=hooks):
-        await seen.acked(2)
+        await hook.acked(2)
     assert bodies == [b"1"]
 
 
 async def test_two_sends_of_one_order_are_one_by_a_key_of_the_users(broker: FakeBroker) -> None:
     bodies: list[bytes] = []
-    seen = Deliveries()
+    hook = Deliveries()
 
     async def handle(message: ReceivedMessage) -> None:
         bodies.append(message.body)
@@ -244,9 +244,9 @@ async def test_two_sends_of_one_order_are_one_by_a_key_of_the_users(broker: Fake
     async with Producer(broker.endpoint) as producer:
         for body in (b"1", b"again"):
             await producer.send(Message("orders", body, keys=["order 42"]))
-    hooks = [seen, DeduplicationHook(MemoryStore(), key=lambda message: message.keys[0], busy_wait=0)]
+    hooks = [hook, DeduplicationHook(MemoryStore(), key=lambda message: message.keys[0], busy_wait=0)]
     async with push_consumer(broker.endpoint, handler=handle, hooks=hooks, concurrency=1):
-        await seen.acked(2)
+        await hook.acked(2)
     assert len(bodies) == 1
 
 
@@ -264,12 +264,12 @@ async def test_each_group_handles_a_message_unless_groups_share_the_keys(
     async with Producer(broker.endpoint) as producer:
         await producer.send(Message("orders", b"1", keys=["order 42"]))
     for group in ("billing", "shipping"):
-        seen = Deliveries()
+        deliveries = Deliveries()
         hook = DeduplicationHook(store, key=lambda message: message.keys[0], across_groups=across_groups)
         async with PushConsumer(
-            broker.endpoint, group=group, subscriptions=["orders"], handler=handle, hooks=[seen, hook]
+            broker.endpoint, group=group, subscriptions=["orders"], handler=handle, hooks=[deliveries, hook]
         ):
-            await seen.acked(1)
+            await deliveries.acked(1)
     assert bodies == ([b"1"] if across_groups else [b"1", b"1"])
 
 
@@ -321,7 +321,7 @@ async def test_no_two_scopes_and_keys_are_stored_alike(
 
 async def test_a_failed_message_is_handled_again(broker: FakeBroker) -> None:
     attempts: list[int] = []
-    seen = Deliveries()
+    hook = Deliveries()
 
     async def fail_once(message: ReceivedMessage) -> None:
         attempts.append(message.attempt)
@@ -333,9 +333,9 @@ async def test_a_failed_message_is_handled_again(broker: FakeBroker) -> None:
     async with push_consumer(
         broker.endpoint,
         handler=fail_once,
-        hooks=[seen, DeduplicationHook(MemoryStore())],
+        hooks=[hook, DeduplicationHook(MemoryStore())],
     ):
-        await seen.acked(1)
+        await hook.acked(1)
     assert attempts == [1, 2]
 
 

@@ -44,9 +44,9 @@ class Watch(Hook):
     async def good(self, kind: type[Any], count: int = 1) -> list[Any]:
         async with asyncio.timeout(PATIENCE):
             while True:
-                found = [e for e in self.events if isinstance(e, kind) and e.phase is Phase.OK]
-                if len(found) >= count:
-                    return found
+                events = [e for e in self.events if isinstance(e, kind) and e.phase is Phase.OK]
+                if len(events) >= count:
+                    return events
                 self._news.clear()
                 await self._news.wait()
 
@@ -83,10 +83,10 @@ async def sent(place: Place, topic: str, *bodies: bytes, message_group: str | No
 
 async def test_1_a_message_in_a_handler_is_renewed_by_us_and_not_delivered_twice(place: Place) -> None:
     topic, group, watch = await place.topic(), await place.group(), Watch()
-    seen: list[int] = []
+    attempts: list[int] = []
 
     async def handle(message: ReceivedMessage) -> None:
-        seen.append(message.attempt)
+        attempts.append(message.attempt)
         await watch.good(ChangeEvent, 2)  # twice five seconds: longer than the first lease
 
     await sent(place, topic, b"long work")
@@ -94,7 +94,7 @@ async def test_1_a_message_in_a_handler_is_renewed_by_us_and_not_delivered_twice
         place.endpoint, group=group, subscriptions=[topic], handler=handle, invisible=10, hooks=[watch]
     ):
         await watch.good(AckEvent)
-    assert seen == [1]
+    assert attempts == [1]
 
 
 async def test_2_changes_and_ack_of_one_message_go_one_after_the_other_and_leave_no_copy(

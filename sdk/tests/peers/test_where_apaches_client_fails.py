@@ -206,11 +206,11 @@ sys.stdin.read()
 async def test_lite_subscribe_a_name_is_taken_for_its_letters(run: Any, broker: FakeBroker) -> None:
     await broker.create_topic("sessions", type="LITE", queues=1)
     await broker.create_group("chat", lite_topic="sessions", lite_quota=5)
-    asked: list[object] = []
+    requested: list[object] = []
     program = await run(LITE, broker.endpoint)
-    with broker.events.listen(asked.extend):
+    with broker.events.listen(requested.extend):
         await program.says()
-    assert {name for event in asked if isinstance(event, LiteSubscribed) for name in event.names} == set(
+    assert {name for event in requested if isinstance(event, LiteSubscribed) for name in event.names} == set(
         "order"
     )
 

@@ -12,8 +12,8 @@ NOW = datetime(2026, 1, 1, tzinfo=UTC)
 
 
 def received(**facts: object) -> ReceivedMessage:
-    given = {"topic": "t", "body": b"x", "message_id": "m", "queue": MessageQueue("t", "b", 0), "offset": 1}
-    return ReceivedMessage(**{**given, **facts})  # type: ignore[arg-type]
+    fields = {"topic": "t", "body": b"x", "message_id": "m", "queue": MessageQueue("t", "b", 0), "offset": 1}
+    return ReceivedMessage(**{**fields, **facts})  # type: ignore[arg-type]
 
 
 def test_a_message_keeps_what_it_was_given() -> None:

@@ -139,8 +139,8 @@ async def test_what_could_not_be_written_is_not_committed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     broadcast = Broadcast(member="one", directory=tmp_path)
-    wanted = PullSettings("group", ("other",), {}, Offset.BEGIN, 32, 20.0, broadcast)
-    _, calls = remoting("namesrv://localhost:9876", wanted, hooks=(), options={})
+    settings = PullSettings("group", ("other",), {}, Offset.BEGIN, 32, 20.0, broadcast)
+    _, calls = remoting("namesrv://localhost:9876", settings, hooks=(), options={})
     await calls.commit(OTHER, 1)
 
     def failing(source: str, target: Path) -> None:

@@ -229,8 +229,8 @@ async def test_a_time_before_1970_has_no_negative_nanoseconds(
         [queue, _] = await consumer.queues("orders")
         consumer.assign([queue])
         await consumer.seek(queue, moment)
-    asked = pb.QueryOffsetRequest.FromString(transport.requests[-1]).timestamp
-    assert (asked.seconds, asked.nanos) == (seconds, nanos)
+    timestamp = pb.QueryOffsetRequest.FromString(transport.requests[-1]).timestamp
+    assert (timestamp.seconds, timestamp.nanos) == (seconds, nanos)
 
 
 async def test_negative_offsets_of_a_server_are_refused_or_mean_none(broker: FakeBroker) -> None:

@@ -22,14 +22,14 @@ def handlers(handler: Handler, *, hooks: tuple[Hook, ...] = (), timeout: float |
 
 
 async def test_a_coroutine_function_runs_on_the_loop() -> None:
-    seen: list[tuple[ReceivedMessage, threading.Thread]] = []
+    calls: list[tuple[ReceivedMessage, threading.Thread]] = []
 
     async def handle(message: ReceivedMessage) -> None:
-        seen.append((message, threading.current_thread()))
+        calls.append((message, threading.current_thread()))
 
     delivered = message()
     assert await handlers(handle).run(delivered) is None
-    assert seen == [(delivered, threading.current_thread())]
+    assert calls == [(delivered, threading.current_thread())]
 
 
 async def test_a_plain_function_runs_in_a_worker_thread() -> None:

@@ -144,8 +144,8 @@ async def test_an_sql_expression_keeps_other_messages_away(
 ) -> None:
     for amount in ("5", "500", "700"):
         await producer.send(Message("orders", amount.encode(), properties={"amount": amount}))
-    wanted = {"orders": Sql("amount > 100")}
-    async with PushConsumer(broker.endpoint, group="billing", subscriptions=wanted, handler=seen):
+    subscriptions = {"orders": Sql("amount > 100")}
+    async with PushConsumer(broker.endpoint, group="billing", subscriptions=subscriptions, handler=seen):
         await history.shows(Acked, 2)
 
     assert sorted(seen.bodies) == [b"500", b"700"]

@@ -113,12 +113,12 @@ def test_a_queue_is_full_at_its_bytes() -> None:
 
 
 def test_what_polls_in_flight_may_return_is_no_room() -> None:
-    asked = cache(messages=10)
-    rooms = [asked.room("q", 32)]
+    polled = cache(messages=10)
+    rooms = [polled.room("q", 32)]
     for count in (4, 6):
-        asked.ask("q", count)
-        rooms.append(asked.room("q", 32))
-    asked.answered("q", 4)
-    asked.add("q", 4, count=4)
-    asked.answered("q", 6)
-    assert [*rooms, asked.room("q", 32)] == [10, 6, 0, 6]
+        polled.ask("q", count)
+        rooms.append(polled.room("q", 32))
+    polled.answered("q", 4)
+    polled.add("q", 4, count=4)
+    polled.answered("q", 6)
+    assert [*rooms, polled.room("q", 32)] == [10, 6, 0, 6]

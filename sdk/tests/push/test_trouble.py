@@ -319,10 +319,10 @@ async def test_acks_wait_as_for_a_throttling_server_if_one_is_throttled(
     throttled: bool,
 ) -> None:
     """Whichever entry of the answer says so, and whatever the last one says."""
-    asked: list[bool] = []
+    pauses: list[bool] = []
 
     def pause(failures: int, *, throttled: bool, rng: object) -> float:
-        asked.append(throttled)
+        pauses.append(throttled)
         return 0.0
 
     monkeypatch.setattr("aiorocketmq._push.settler.failure_pause", pause)
@@ -335,4 +335,4 @@ async def test_acks_wait_as_for_a_throttling_server_if_one_is_throttled(
         gate.set()
         await history.shows(Acked, sum(code != pb.Code.OK for code in codes))
         assert consumer.statistics.lost == 0
-    assert asked == [throttled]
+    assert pauses == [throttled]

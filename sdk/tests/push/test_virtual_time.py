@@ -110,10 +110,10 @@ async def test_a_handler_that_waits_for_the_test_is_named_and_its_lease_kept(
     async with AsyncExitStack() as stack:
         broker = await broker_with(stack, ordered=False, backoff=[1], max_attempts=3)
         gate = asyncio.Event()
-        seen: list[int] = []
+        attempts: list[int] = []
 
         async def wait(message: ReceivedMessage) -> None:
-            seen.append(message.attempt)
+            attempts.append(message.attempt)
             await gate.wait()
 
         producer = await stack.enter_async_context(Producer(broker.endpoint))
@@ -131,7 +131,7 @@ async def test_a_handler_that_waits_for_the_test_is_named_and_its_lease_kept(
         assert consumer.client_id in warning
         gate.set()
         await broker.clock.advance(minutes=1)
-        assert seen == [1]
+        assert attempts == [1]
         assert consumer.statistics.acknowledged == 1
         assert broker.leases("billing") == ()
 

@@ -77,9 +77,9 @@ class Story:
             client, wall_us = event.client, round(at * 1e6)
             note = note_of(event, wall_us)
             assert note is not None
-            found = self._drains.note(client.client_id, client.group, note, at, wall_us, self._seq)
-            if found is not None:
-                self.told.append(found)
+            drain = self._drains.note(client.client_id, client.group, note, at, wall_us, self._seq)
+            if drain is not None:
+                self.told.append(drain)
 
     def consume(self) -> None:
         """The last of it happens at 102."""
@@ -96,7 +96,7 @@ class Story:
 
     @property
     def topics(self) -> list[tuple[str, str]]:
-        return [(found.group, found.topic) for found in self.told]
+        return [(drain.group, drain.topic) for drain in self.told]
 
 
 @pytest.fixture
@@ -134,7 +134,7 @@ def test_every_queue_of_every_broker_has_to_say_no(story: Story) -> None:
     assert story.told == []
     story.poll(225.0, 260.0, queue=WHOLE_B, readable=everywhere)
     # Of what was sent after the oldest of the polls that show it, nothing is said.
-    assert [found.poll.now for found in story.told] == [225.0]
+    assert [drain.poll.now for drain in story.told] == [225.0]
 
 
 def test_single_queues_are_asked_one_by_one(story: Story) -> None:

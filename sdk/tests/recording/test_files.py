@@ -36,9 +36,9 @@ def quiet_recorder(tmp_path: Path, **more: Any) -> Recorder:
 def appeared(folder: Path, pattern: str) -> list[Path]:
     """Wait for files; what makes them is a thread that nobody can be asked to wait for."""
     deadline = time.monotonic() + 30
-    while not (found := sorted(folder.glob(pattern))) and time.monotonic() < deadline:
+    while not (paths := sorted(folder.glob(pattern))) and time.monotonic() < deadline:
         time.sleep(0.01)
-    return found
+    return paths
 
 
 def test_a_file_bears_its_final_name_only_when_it_is_complete(tmp_path: Path) -> None:
@@ -142,7 +142,7 @@ def test_a_recording_is_written_to_any_file_system(kind: str, tmp_path: Path) ->
     fsspec = pytest.importorskip("fsspec")
     memory = fsspec.filesystem("memory")
     local = fs.LocalFileSystem()
-    folder, given, reader = {
+    folder, filesystem, reader = {
         "memory address": (f"memory://{tmp_path.name}/runs", None, fs.PyFileSystem(fs.FSSpecHandler(memory))),
         "memory object": (f"/{tmp_path.name}/runs", memory, fs.PyFileSystem(fs.FSSpecHandler(memory))),
         "file address": (f"file://{tmp_path}/runs", None, local),
@@ -152,11 +152,11 @@ def test_a_recording_is_written_to_any_file_system(kind: str, tmp_path: Path) ->
             fs.SubTreeFileSystem(str(tmp_path), local),
         ),
     }[kind]
-    recorder = Recorder(folder, filesystem=given)
+    recorder = Recorder(folder, filesystem=filesystem)
     recorder.observe(ClientEvent(client=PRODUCER, phase=Phase.INVOKE, running=True))
     recorder.close()
     path = {"subtree": "runs", "file address": f"{tmp_path}/runs"}.get(kind, f"/{tmp_path.name}/runs")
-    files = [found.path for found in reader.get_file_info(fs.FileSelector(path))]
+    files = [info.path for info in reader.get_file_info(fs.FileSelector(path))]
     assert len(files) == 1
     assert files[0].endswith("-00000.parquet")
     rows = parquet.read_table(files[0], filesystem=reader).to_pylist()

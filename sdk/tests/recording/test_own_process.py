@@ -239,9 +239,9 @@ def test_words_of_types_of_somebodys_own_go_over_as_what_they_say() -> None:
     class Count(int):
         pass
 
-    made = exact((Topic.ORDERS, [Count(3), True, None, 1.5], {Topic.ORDERS: b"x"}))
-    assert made == ("orders", [3, True, None, 1.5], {"orders": b"x"})
-    assert [type(each) for each in (made[0], made[1][0], made[1][1], *made[2])] == [str, int, bool, str]
+    value = exact((Topic.ORDERS, [Count(3), True, None, 1.5], {Topic.ORDERS: b"x"}))
+    assert value == ("orders", [3, True, None, 1.5], {"orders": b"x"})
+    assert [type(each) for each in (value[0], value[1][0], value[1][1], *value[2])] == [str, int, bool, str]
     from aiorocketmq._recording import records
     from aiorocketmq.hooks import SendEvent
     from aiorocketmq.message import Message

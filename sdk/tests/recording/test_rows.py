@@ -312,8 +312,8 @@ def test_after_a_gap_nothing_is_said_to_be_drained() -> None:
     ]
 
     def kinds(*more: tuple[int, int]) -> set[str | None]:
-        told = sorted((*more, *facts), key=lambda fact: fact[0])
-        return {shape.kind for shape in sheet_of(*told).rows}
+        ordered = sorted((*more, *facts), key=lambda fact: fact[0])
+        return {shape.kind for shape in sheet_of(*ordered).rows}
 
     assert "drain.ok" in kinds()
     assert "drain.ok" not in kinds((1, 1))
@@ -382,7 +382,7 @@ def test_a_drain_is_a_row_that_tells_when_its_oldest_poll_was_asked(
     recorder.observe(poll)
     clock.now += 20
     recorder.observe(replace(poll, phase=Phase.OK))
-    *_, asked, answered, drained, _ = rows_of(recorder)
+    *_, request, answered, drained, _ = rows_of(recorder)
     assert (drained["kind"], drained["group"], drained["topic"]) == ("drain.ok", "billing", "orders")
     assert (drained["t_wall_us"], drained["phase"]) == (answered["t_wall_us"], None)
-    assert (drained["invoked_us"], drained["invoked_seq"]) == (asked["t_wall_us"], asked["seq"])
+    assert (drained["invoked_us"], drained["invoked_seq"]) == (request["t_wall_us"], request["seq"])

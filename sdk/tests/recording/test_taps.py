@@ -95,10 +95,10 @@ async def live(broker: FakeBroker, *hooks: Hook) -> None:
             await simple.ack([messages[0], *messages[3:]])
         async with PullConsumer(endpoint, group="pull", start=Offset.BEGIN, hooks=hooks) as pull:
             pull.assign(await pull.queues("plain"))
-            seen = 0
+            count = 0
             async for batch in pull:
-                seen += len(batch)
-                if seen == 6:
+                count += len(batch)
+                if count == 6:
                     break
 
 
@@ -110,9 +110,9 @@ async def test_facts_without_events_become_the_rows_that_events_become(
     broker: FakeBroker, tmp_path: Path
 ) -> None:
     tapped = Recorder(tmp_path / "tapped", clock=broker.clock.now)
-    told = Recorder(tmp_path / "told", clock=broker.clock.now)
-    await live(broker, tapped, ByEvents(told))
-    rows, expected = without_recorder(rows_of(tapped)), without_recorder(rows_of(told))
+    recorder = Recorder(tmp_path / "told", clock=broker.clock.now)
+    await live(broker, tapped, ByEvents(recorder))
+    rows, expected = without_recorder(rows_of(tapped)), without_recorder(rows_of(recorder))
     kinds = [row["kind"] for row in rows]
     assert {"send", "receive", "deliver", "handle.start", "handle.end", "ack", "change"} <= set(kinds)
     assert kinds.count("deliver") >= 3 * 6
@@ -164,12 +164,12 @@ async def test_a_message_that_is_settled_long_after_its_delivery_is_told_anew(
 async def test_what_a_tap_raises_is_logged_and_goes_no_further(
     broker: FakeBroker, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    asked = 0
+    calls = 0
 
     def clock() -> float:
-        nonlocal asked
-        asked += 1
-        if asked > 10:
+        nonlocal calls
+        calls += 1
+        if calls > 10:
             raise ValueError("the clock is broken")
         return 1.0
 

@@ -85,4 +85,6 @@ async def test_message_groups_keep_their_order_through_an_outage(broker: FakeBro
         if message.body not in bodies[message.message_group]:
             bodies[message.message_group].append(message.body)
     assert len(bodies) == groups
-    assert all(found == [b"%03d" % number for number in range(each)] for found in bodies.values())
+    assert all(
+        group_bodies == [b"%03d" % number for number in range(each)] for group_bodies in bodies.values()
+    )

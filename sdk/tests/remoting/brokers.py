@@ -62,8 +62,8 @@ class Broker:
     address: str = "127.0.0.1:1"
 
     def __call__(self, frame: Frame) -> Frame | bytes | None:
-        given = self.answers.get(frame.code)
-        return given(frame) if given is not None else self._usual(frame)
+        reply = self.answers.get(frame.code)
+        return reply(frame) if reply is not None else self._usual(frame)
 
     def _usual(self, frame: Frame) -> Frame:
         version, fields = self.version, frame.fields

@@ -71,8 +71,8 @@ class Script:
     def __call__(self, frame: Frame) -> Frame | bytes | None:
         if frame.is_response:
             return None
-        given = self.answers.get(frame.code)
-        return given(frame) if given is not None else self._usual(frame)
+        reply = self.answers.get(frame.code)
+        return reply(frame) if reply is not None else self._usual(frame)
 
     def _usual(self, frame: Frame) -> Frame | None:
         fields, queue = frame.fields, int(frame.fields.get("queueId", 0))

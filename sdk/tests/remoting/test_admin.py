@@ -72,12 +72,12 @@ async def test_a_topic_is_made_on_every_master_and_awaited_at_the_name_server(se
     namesrv = await serve(Cluster(one, two, misses=2).reply)
     async with Admin(f"namesrv://{namesrv.address}") as admin:
         await admin.create_topic("orders", type=TopicType.FIFO, queues=3)
-    wanted = {
+    expected = {
         "topic": "orders", "defaultTopic": "TBW102", "readQueueNums": "3", "writeQueueNums": "3", "perm": "6",
         "topicFilterType": "SINGLE_TAG", "topicSysFlag": "0", "order": "false",
         "attributes": "+message.type=FIFO",
     }  # fmt: skip
-    assert [(frame.code, dict(frame.fields)) for frame in (*one.seen, *two.seen)] == [(17, wanted)] * 2
+    assert [(frame.code, dict(frame.fields)) for frame in (*one.seen, *two.seen)] == [(17, expected)] * 2
     assert [frame.code for frame in namesrv.seen].count(105) == 3
 
 

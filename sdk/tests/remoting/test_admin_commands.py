@@ -229,18 +229,18 @@ async def test_topics_and_groups_are_deleted(server: Server) -> None:
 
 async def test_the_consumers_of_a_group_are_listed(server: Server) -> None:
     address = str(server.address)
-    head, told = lines(
+    head, row = lines(
         await invoke(client, "list", "--group", "billing", "--endpoint", f"namesrv://{address}")
     )
-    assert (head[0], told[:5]) == ("client_id", ["host@1@a", "10.0.0.7:4711", "JAVA", address, "513"])
+    assert (head[0], row[:5]) == ("client_id", ["host@1@a", "10.0.0.7:4711", "JAVA", address, "513"])
     shown = await invoke(client, "list", "--group", "billing", "--json", "--endpoint", f"broker://{address}")
     (member,) = json.loads(shown.output)
     assert member["subscriptions"] == {"orders": "paid || refunded"}
 
 
 async def test_the_producers_of_a_group_are_listed(server: Server, broker: Broker) -> None:
-    known = {"clientId": "shop-1", "clientAddr": "10.0.0.8:4711", "language": "JAVA", "version": 513}
-    broker.answers[204] = lambda frame: reply(frame, body={"connectionSet": [known]})
+    connection = {"clientId": "shop-1", "clientAddr": "10.0.0.8:4711", "language": "JAVA", "version": 513}
+    broker.answers[204] = lambda frame: reply(frame, body={"connectionSet": [connection]})
     shown = await invoke(
         client, "list", "--producer-group", "shop", "--endpoint", f"broker://{server.address}"
     )

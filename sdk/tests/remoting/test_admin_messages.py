@@ -42,8 +42,8 @@ class Store:
 
     def view(self, frame: Frame) -> Frame:
         place = int(frame.fields["offset"])
-        found = [each for each in self.records if each.commit_log_offset == place]
-        return reply(frame, 0 if found else 1, encode_records(found))
+        records = [each for each in self.records if each.commit_log_offset == place]
+        return reply(frame, 0 if records else 1, encode_records(records))
 
     def query(self, frame: Frame) -> Frame:
         self.asked.append(dict(frame.fields))
@@ -52,9 +52,9 @@ class Store:
     def pull(self, frame: Frame) -> Frame:
         self.asked.append(dict(frame.fields))
         offset = int(frame.fields["queueOffset"])
-        found = [each for each in self.records if each.queue_offset >= offset][:2]
-        then = found[-1].queue_offset + 1 if found else 9
-        return reply(frame, 0 if found else 20, encode_records(found), nextBeginOffset=str(then))
+        records = [each for each in self.records if each.queue_offset >= offset][:2]
+        then = records[-1].queue_offset + 1 if records else 9
+        return reply(frame, 0 if records else 20, encode_records(records), nextBeginOffset=str(then))
 
 
 async def test_a_message_is_found_by_its_senders_id_and_told_as_received(serve: Serve) -> None:
@@ -64,8 +64,8 @@ async def test_a_message_is_found_by_its_senders_id_and_told_as_received(serve: 
         message = await admin.message("orders", "M1")
     assert (message.queue, message.offset, message.body, message.message_id) == (FIRST, 4, b"4", "M1")
     assert (message.tag, message.properties, message.stored_at) == ("paid", {"color": "red"}, at(4))
-    (asked,) = store.asked
-    assert (asked["key"], asked["_UNIQUE_KEY_QUERY"]) == ("M1", "true")
+    (query,) = store.asked
+    assert (query["key"], query["_UNIQUE_KEY_QUERY"]) == ("M1", "true")
 
 
 async def test_a_message_is_found_by_the_place_in_its_brokers_id(serve: Serve) -> None:
@@ -95,10 +95,10 @@ async def test_messages_with_a_key_are_told_once_and_others_of_its_hash_left_out
     async with Admin(f"broker://{server.address}") as admin:
         assert [each.offset for each in await admin.messages("orders", key="b")] == [3, 4]
         assert [each.offset for each in await admin.messages("orders", key="b", limit=1)] == [3]
-        found = await admin.messages("orders", key="b", since=at(3.5), until=at(9))
-        assert [each.offset for each in found] == [4]
-    wanted = {"beginTimestamp": str(BASE + 3500), "endTimestamp": str(BASE + 9000), "maxNum": "64"}
-    assert {**store.asked[-1], **wanted} == store.asked[-1]
+        messages = await admin.messages("orders", key="b", since=at(3.5), until=at(9))
+        assert [each.offset for each in messages] == [4]
+    fields = {"beginTimestamp": str(BASE + 3500), "endTimestamp": str(BASE + 9000), "maxNum": "64"}
+    assert {**store.asked[-1], **fields} == store.asked[-1]
 
 
 async def test_no_message_with_a_key_is_no_error(serve: Serve) -> None:

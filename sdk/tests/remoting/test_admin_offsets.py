@@ -30,8 +30,8 @@ async def test_progress_tells_lag_and_the_member_that_owns_a_queue(serve: Serve)
             QueueProgress(FIRST, offset=4, max_offset=9, lag=5, consumed_at=CONSUMED, client_id="one"),
             QueueProgress(SECOND, offset=0, max_offset=9, lag=9, consumed_at=CONSUMED, client_id=None),
         )
-    asked = [dict(frame.fields) for frame in server.seen if frame.code == 208]
-    assert asked == [{"consumerGroup": "billing", "topic": "orders"}]
+    queries = [dict(frame.fields) for frame in server.seen if frame.code == 208]
+    assert queries == [{"consumerGroup": "billing", "topic": "orders"}]
 
 
 @pytest.mark.parametrize(

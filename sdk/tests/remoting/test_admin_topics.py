@@ -242,8 +242,8 @@ async def test_clients_are_told_with_what_their_group_declared(serve: Serve) -> 
 
 
 async def test_producers_are_told_and_none_is_no_error(serve: Serve) -> None:
-    known = {"clientId": "one", "clientAddr": "10.0.0.7:4711", "language": "JAVA", "version": 513}
-    broker = Broker(answers={204: lambda frame: reply(frame, body={"connectionSet": [known]})})
+    connection = {"clientId": "one", "clientAddr": "10.0.0.7:4711", "language": "JAVA", "version": 513}
+    broker = Broker(answers={204: lambda frame: reply(frame, body={"connectionSet": [connection]})})
     server = await serve(broker)
     async with Admin(f"broker://{server.address}") as admin:
         assert await admin.producers("shop") == (

@@ -160,11 +160,11 @@ async def test_a_request_of_the_peer_is_handed_on_and_answered_as_unknown(serve:
         return encode(Frame(code=307, opaque=frame.opaque)) + encode(ok(frame))
 
     server = await serve(reply)
-    asked: list[Frame] = []
-    async with RemotingConnection(server.address, on_request=asked.append) as connection:
+    peer_requests: list[Frame] = []
+    async with RemotingConnection(server.address, on_request=peer_requests.append) as connection:
         assert (await connection.request(1, timeout=5)).code == 0
         await asyncio.wait_for(answered.wait(), 5)
-    assert [frame.code for frame in asked] == [307]
+    assert [frame.code for frame in peer_requests] == [307]
     assert [(frame.code, frame.flag) for frame in server.seen] == [(1, 0), (3, RESPONSE)]
 
 

@@ -131,8 +131,8 @@ async def test_an_offset_that_the_broker_moves_is_an_event_and_logged(
         reader.assign([QUEUE])
         await seen(server, RequestCode.PULL_MESSAGE, 2)
         assert await reader.position(QUEUE) == 7
-    (told,) = (event for event in events if isinstance(event, SeekEvent))
-    assert (told.queue, told.offset, told.instead_of) == (QUEUE, 7, 3)
+    (seek,) = (event for event in events if isinstance(event, SeekEvent))
+    assert (seek.queue, seek.offset, seek.instead_of) == (QUEUE, 7, 3)
     assert "has no offset 3 (OFFSET_TOO_SMALL), reading continues at 7" in caplog.text
 
 
@@ -164,8 +164,8 @@ async def test_an_sql_expression_is_checked_before_the_first_pull(start: Start) 
         with pytest.raises(IllegalFilterError, match="line 1"):
             await reader.poll(10)
     assert not requests(server, RequestCode.PULL_MESSAGE)
-    (asked,) = requests(server, RequestCode.CHECK_CLIENT_CONFIG)
-    assert json.loads(asked.body)["subscriptionData"]["expressionType"] == "SQL92"
+    (check,) = requests(server, RequestCode.CHECK_CLIENT_CONFIG)
+    assert json.loads(check.body)["subscriptionData"]["expressionType"] == "SQL92"
 
 
 @pytest.mark.parametrize("fields", [{}, {"nextBeginOffset": "x"}, {"nextBeginOffset": "-1"}])

@@ -57,14 +57,14 @@ async def test_a_push_consumers_queues_are_told_by_topic_until_it_has_none(
         ("T", [], 3, "queue"),
         (RETRIES, [], 3, "queue"),
     ]
-    told = [row for row in rows_of(tmp_path, "deliver", "commit") if row["topic"] == "T"]
+    rows = [row for row in rows_of(tmp_path, "deliver", "commit") if row["topic"] == "T"]
     # What was done is committed before the queue is given up.
-    assert [(row["kind"], row["offset"], row["commit_offset"]) for row in told if row["queue"] == 0][:3] == [
+    assert [(row["kind"], row["offset"], row["commit_offset"]) for row in rows if row["queue"] == 0][:3] == [
         ("deliver", 0, None),
         ("deliver", 1, None),
         ("commit", None, 2),
     ]
-    assert {(row["role"], row["delivery"]) for row in told} == {("push", None)}
+    assert {(row["role"], row["delivery"]) for row in rows} == {("push", None)}
 
 
 async def test_locks_are_operations_that_brokers_grant_or_refuse(start: Start, tmp_path: Path) -> None:
@@ -96,13 +96,13 @@ async def test_locks_are_operations_that_brokers_grant_or_refuse(start: Start, t
 
 async def test_a_lock_whose_answer_is_lost_is_of_unknown_outcome(start: Start, tmp_path: Path) -> None:
     broker = await Broker().start(start)
-    asked = 0
+    locks = 0
 
     def lock(frame: Frame) -> Frame | bytes | None:
-        nonlocal asked
-        asked += 1
+        nonlocal locks
+        locks += 1
         return (
-            b"" if asked <= 2 else broker.script._usual(frame)
+            b"" if locks <= 2 else broker.script._usual(frame)
         )  # a lost connection is tried once more at once
 
     broker.script.answers[RequestCode.LOCK_BATCH_MQ] = lock

@@ -111,8 +111,8 @@ async def test_a_batch_is_one_request_whose_messages_keep_their_own_ids(start: S
     assert frame.fields["m"] == "true"
     members = list(read_batch(frame.body))
     assert [member.body for member in members] == [b"0", b"1", b"2"]
-    found = [read_properties(member.property_text) for member in members]
-    assert [(each["UNIQ_KEY"], each["KEYS"]) for each in found] == [
+    properties = [read_properties(member.property_text) for member in members]
+    assert [(each["UNIQ_KEY"], each["KEYS"]) for each in properties] == [
         (receipt.message_id, f"k{n}") for n, receipt in enumerate(receipts)
     ]
     assert [receipt.offset for receipt in receipts] == [7, 8, 9]
@@ -282,15 +282,15 @@ async def test_a_broker_that_asks_is_told_what_the_checker_says(start: Start) ->
         record, tranStateTableOffset="3", commitLogOffset="44", transactionId="TX", bname="broker-a"
     )
     server = await start(script)
-    asked: list[ReceivedMessage] = []
+    checked: list[ReceivedMessage] = []
 
     async def check(message: ReceivedMessage) -> Resolution:
-        asked.append(message)
+        checked.append(message)
         return Resolution.COMMIT
 
     async with producer(server, topics=["T"], group="payers", transaction_checker=check):
         (end,) = await seen(server, RequestCode.END_TRANSACTION)
-    assert [(each.body, each.message_id) for each in asked] == [(b"half", "ID")]
+    assert [(each.body, each.message_id) for each in checked] == [(b"half", "ID")]
     assert end.fields == {
         "topic": "T",
         "producerGroup": "payers",

@@ -31,8 +31,8 @@ async def test_a_member_is_known_again_as_soon_as_its_connection_is(start: Start
     async with consumer(server, topics=["T"]) as reader:
         first, again, *_ = await seen(server, RequestCode.HEART_BEAT, 2)
         assert first.body == again.body
-        told = json.loads(first.body)
-        (group,) = told["consumerDataSet"]
+        heartbeat = json.loads(first.body)
+        (group,) = heartbeat["consumerDataSet"]
         assert (group["groupName"], group["messageModel"], group["consumeType"]) == (
             "g",
             "CLUSTERING",
@@ -43,7 +43,7 @@ async def test_a_member_is_known_again_as_soon_as_its_connection_is(start: Start
         await seen(server, RequestCode.GET_CONSUMER_LIST_BY_GROUP, 3)
         assert reader.health().connected
     (goodbye,) = requests(server, RequestCode.UNREGISTER_CLIENT)
-    assert goodbye.fields == {"clientID": told["clientID"], "consumerGroup": "g"}
+    assert goodbye.fields == {"clientID": heartbeat["clientID"], "consumerGroup": "g"}
 
 
 async def test_a_member_that_is_named_once_for_each_of_its_connections_counts_once(start: Start) -> None:
@@ -70,11 +70,11 @@ async def test_a_notification_moves_queues(start: Start) -> None:
     def list_then_notify(frame: Frame) -> bytes:
         """The other member joins after the first answer."""
         body = json.dumps({"consumerIdList": script.consumers}).encode()
-        told = encode(answer(frame, body=body))
+        response = encode(answer(frame, body=body))
         if len(script.consumers) == 1:
             script.consumers.append("~last")
-            return told + encode(notify)
-        return told
+            return response + encode(notify)
+        return response
 
     script.answers[RequestCode.GET_CONSUMER_LIST_BY_GROUP] = list_then_notify
     moves: list[tuple[str, list[int]]] = []
@@ -152,9 +152,9 @@ async def test_only_what_is_locked_is_read_in_order(start: Start) -> None:
         (pull,) = await seen(server, RequestCode.PULL_MESSAGE)
         assert pull.fields["queueId"] == "1"
         _, again, *_ = await seen(server, RequestCode.LOCK_BATCH_MQ, 2)
-        asked = json.loads(again.body)
-        assert (asked["consumerGroup"], asked["onlyThisBroker"]) == ("g", False)
-        assert asked["mqSet"] == [{"brokerName": "broker-a", "queueId": 0, "topic": "T"}]
+        lock = json.loads(again.body)
+        assert (lock["consumerGroup"], lock["onlyThisBroker"]) == ("g", False)
+        assert lock["mqSet"] == [{"brokerName": "broker-a", "queueId": 0, "topic": "T"}]
         assert reader.assigned == (MessageQueue("T", "broker-a", 1),)
     (unlock,) = requests(server, RequestCode.UNLOCK_BATCH_MQ)
     assert json.loads(unlock.body)["mqSet"] == [mine]
@@ -176,10 +176,10 @@ async def test_what_was_given_up_is_read_again_although_a_lock_failed_in_between
             return answer(frame, ResponseCode.SYSTEM_ERROR)
         (me,) = script.consumers
         body = json.dumps({"consumerIdList": groups[0](me)}).encode()
-        told = encode(answer(frame, body=body))
+        response = encode(answer(frame, body=body))
         if len(groups) == 1:
-            return told
-        return told + (encode(notify) if groups.pop(0)(me)[0] == me else b"")
+            return response
+        return response + (encode(notify) if groups.pop(0)(me)[0] == me else b"")
 
     def lock(frame: Frame) -> Frame:
         queues = [each["queueId"] for each in json.loads(frame.body)["mqSet"]]

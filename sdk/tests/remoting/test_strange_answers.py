@@ -222,7 +222,7 @@ async def test_a_server_that_hangs_up_when_asked_for_members_is_not_asked_withou
 @pytest.mark.parametrize("number", ["", "x", "-1", "1.5", "²", "9" * 19, "9" * 100, None])
 async def test_an_offset_that_cannot_be_is_one_clear_error(start: Start, number: str | None) -> None:
     fields = {} if number is None else {"offset": number, "queueOffset": number, "nextBeginOffset": number}
-    told = "is missing" if number is None else re.escape(f"is {number[:39]!r}"[:30])
+    problem = "is missing" if number is None else re.escape(f"is {number[:39]!r}"[:30])
     script = Script(
         dict.fromkeys(
             (RequestCode.SEND_MESSAGE_V2, RequestCode.SEARCH_OFFSET_BY_TIMESTAMP, PULL),
@@ -232,13 +232,13 @@ async def test_an_offset_that_cannot_be_is_one_clear_error(start: Start, number:
     server = await start(script)
     error = await error_of(send(server))
     assert isinstance(error, MalformedAnswerError)
-    assert re.search(f"cannot be used: its queueOffset {told}", str(error))
+    assert re.search(f"cannot be used: its queueOffset {problem}", str(error))
     async with consumer(server) as reader:
         reader.assign([QUEUE])
         await seen(server, PULL, 2)
         assert await reader.position(QUEUE) == 0
         (reason,) = reader.health().degraded.values()
-    assert re.search(f"cannot be used: its nextBeginOffset {told}", reason)
+    assert re.search(f"cannot be used: its nextBeginOffset {problem}", reason)
 
 
 MOVED, NOT_FOUND, AGAIN, FOUND = (
@@ -379,10 +379,10 @@ async def test_a_reset_that_cannot_be_read_moves_nothing_and_is_logged(
 ) -> None:
     """Nor does it end the connection: the answer that follows it is read."""
     reset = encode(Frame(code=RequestCode.RESET_CONSUMER_CLIENT_OFFSET, opaque=1, flag=ONE_WAY, body=body))
-    asked = encode(Frame(code=RequestCode.CHECK_TRANSACTION_STATE, opaque=2, flag=ONE_WAY, body=body))
+    check = encode(Frame(code=RequestCode.CHECK_TRANSACTION_STATE, opaque=2, flag=ONE_WAY, body=body))
     script = Script()
     script.answers[RequestCode.QUERY_CONSUMER_OFFSET] = lambda frame: (
-        reset + asked + encode(answer(frame, fields={"offset": "5"}))
+        reset + check + encode(answer(frame, fields={"offset": "5"}))
     )
     server = await start(script)
     moves = Moves()

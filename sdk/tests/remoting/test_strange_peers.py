@@ -204,11 +204,11 @@ async def in_slow_parts(writer: asyncio.StreamWriter, data: bytes) -> None:
 @pytest.mark.parametrize("client", CLIENTS)
 @pytest.mark.parametrize("peer", WRONG)
 async def test_a_peer_of_another_kind_is_one_clear_error(peer: str, client: str) -> None:
-    behaviour, told = WRONG[peer]
+    behaviour, reason = WRONG[peer]
     async with listening(behaviour) as endpoint:
         error = await error_of(over_remoting(endpoint, SOON)[client], endpoint, within=10)
     assert isinstance(error, UnreachableError)
-    assert re.search(told, str(error))
+    assert re.search(reason, str(error))
 
 
 @pytest.mark.parametrize("client", CLIENTS)
@@ -259,7 +259,7 @@ async def test_the_port_of_a_name_server_is_told_at_once_over_grpc(client: str, 
     async with FakeBroker(remoting_port=0) as broker:
         endpoint = broker.remoting_endpoint
         assert endpoint is not None
-        made: dict[str, Callable[[], Client]] = {
+        clients: dict[str, Callable[[], Client]] = {
             "producer": partial(Producer, endpoint, **options),
             "producer of a topic": partial(Producer, endpoint, topics=["orders"], **options),
             "simple": partial(SimpleConsumer, endpoint, group="billing", subscriptions=["orders"], **options),
@@ -268,7 +268,7 @@ async def test_the_port_of_a_name_server_is_told_at_once_over_grpc(client: str, 
             ),
             "pull": partial(PullConsumer, endpoint, group="billing", **options),
         }
-        error = await error_of(lambda: entered(made[client]()), endpoint, within=20)
+        error = await error_of(lambda: entered(clients[client]()), endpoint, within=20)
     assert "it is a name server or broker port of the classic protocol (often 9876 or 10911)" in str(error)
     assert "give the proxy's port, usually 8081" in str(error)
 

@@ -110,8 +110,8 @@ async def test_messages_are_found_by_id_key_and_time(place: Place) -> None:
             *after,
         }
         assert [each.message_id for each in await admin.messages(topic, until=middle)] == before
-        found = await admin.messages(topic, since=middle, limit=100)
-        assert sorted(int(each.body) for each in found) == list(range(5, 40))
+        later = await admin.messages(topic, since=middle, limit=100)
+        assert sorted(int(each.body) for each in later) == list(range(5, 40))
         assert len(await admin.messages(topic, limit=7)) == 7
         with pytest.raises(NotFoundError, match="no message 'nothing'"):
             await admin.message(topic, "nothing")

@@ -76,7 +76,7 @@ async def test_members_of_both_kinds_share_the_queues_of_a_topic(
     place.needs_5("its client for Java does not tell its queues")
     topic, group = await place.topic(queues=5), await place.group()
     news = News()
-    wanted = await send(place, topic, 0, 20)
+    sent = await send(place, topic, 0, 20)
     async with AsyncExitStack() as stack:
         if is_java_first:
             java = await stack.enter_async_context(java_member(place, topic, group, news, tmp_path))
@@ -92,12 +92,12 @@ async def test_members_of_both_kinds_share_the_queues_of_a_topic(
                     and sorted([*java.owns, *(queue.id for queue in ours.queues)]) == [0, 1, 2, 3, 4]
                 )
             )
-            wanted |= await send(place, topic, 20, 60)
-            await news.contain(wanted)
+            sent |= await send(place, topic, 20, 60)
+            await news.contain(sent)
         await news.until(lambda: len(java.owns) == 5)
-        wanted |= await send(place, topic, 60, 80)
-        await news.contain(wanted)
-    assert news.seen.keys() == wanted
+        sent |= await send(place, topic, 60, 80)
+        await news.contain(sent)
+    assert news.seen.keys() == sent
 
 
 @pytest.mark.parametrize("is_java_first", [True, False], ids=["java joins first", "java joins second"])
@@ -106,7 +106,7 @@ async def test_push_consumers_of_both_kinds_share_the_queues_of_a_topic(
 ) -> None:
     topic, group = await place.topic(queues=5), await place.group()
     news = News()
-    wanted = await send(place, topic, 0, 20)
+    sent = await send(place, topic, 0, 20)
 
     async def handle(message: ReceivedMessage) -> None:
         news.seen[message.body] += 1
@@ -125,14 +125,14 @@ async def test_push_consumers_of_both_kinds_share_the_queues_of_a_topic(
             await news.until(lambda: len(other.owns) == 5)
         async with ours:
             if not is_java_first:
-                await news.contain(wanted)
+                await news.contain(sent)
                 other = await stack.enter_async_context(java())
             await news.until(
                 lambda: sorted([*other.owns, *owned()]) == [0, 1, 2, 3, 4] and len(owned()) in (2, 3)
             )
-            wanted |= await send(place, topic, 20, 60)
-            await news.contain(wanted)
+            sent |= await send(place, topic, 20, 60)
+            await news.contain(sent)
         await news.until(lambda: len(other.owns) == 5)
-        wanted |= await send(place, topic, 60, 80)
-        await news.contain(wanted)
-    assert news.seen.keys() == wanted
+        sent |= await send(place, topic, 60, 80)
+        await news.contain(sent)
+    assert news.seen.keys() == sent

@@ -186,8 +186,8 @@ async def test_members_come_go_die_stand_still_and_are_cut_off_and_nothing_is_lo
     print(f"{len(scene.sent)} sent, {news.seen.total() - len(scene.sent)} read once more")
     assert max(news.seen.values()) <= 3, news.seen.most_common(3)
     command = (sys.executable, "-m", "aiorocketmq_audit", str(tmp_path), "--json")
-    told = json.loads((await run_process(command, check=False)).stdout)
+    report = json.loads((await run_process(command, check=False)).stdout)
     # What the killed one had not written may leave a check unknown, and accuses nobody.
-    assert {check["verdict"] for check in told["checks"]} <= {"valid", "unknown"}, told
-    judged = {check["name"]: check["judged"] for check in told["checks"]}
+    assert {check["verdict"] for check in report["checks"]} <= {"valid", "unknown"}, report
+    judged = {check["name"]: check["judged"] for check in report["checks"]}
     assert all(judged[name] for name in JUDGED[kind]), judged

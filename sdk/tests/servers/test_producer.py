@@ -27,16 +27,16 @@ wires = pytest.mark.parametrize("wire", ["grpc", "remoting"])
 
 async def received(place: Place, topic: str, group: str, count: int) -> list[ReceivedMessage]:
     """The first `count` messages of a topic, acknowledged."""
-    found: list[ReceivedMessage] = []
+    received_messages: list[ReceivedMessage] = []
     async with (
         asyncio.timeout(PATIENCE),
         SimpleConsumer(place.endpoint, group=group, subscriptions=[topic]) as consumer,
     ):
-        while len(found) < count:
+        while len(received_messages) < count:
             messages = await consumer.receive(max_messages=32, invisible=30, wait=5)
             await consumer.ack(messages)
-            found += messages
-    return found
+            received_messages += messages
+    return received_messages
 
 
 def stored_at(message: ReceivedMessage) -> datetime:
@@ -92,10 +92,10 @@ async def test_a_delayed_message_comes_when_it_is_due_and_not_before(
 async def test_transactions_end_as_their_blocks_do_or_as_the_checker_says(
     open_place: OpenPlace, wire: str
 ) -> None:
-    asked: list[bytes] = []
+    checked: list[bytes] = []
 
     async def check(message: ReceivedMessage) -> Resolution:
-        asked.append(message.body)
+        checked.append(message.body)
         return Resolution.COMMIT if message.body == b"left, committed" else Resolution.ROLLBACK
 
     async with open_place(clock="manual") as place:
@@ -114,7 +114,7 @@ async def test_transactions_end_as_their_blocks_do_or_as_the_checker_says(
                     tx.leave_unknown()
             # Second by second: an answer that comes long after its question is not taken any more.
             async with asyncio.timeout(PATIENCE):
-                while len(asked) < 2:
+                while len(checked) < 2:
                     await place.hurry(1)
                     await asyncio.sleep(0.02)
             messages = await received(place, topic, group, 2)
@@ -123,7 +123,7 @@ async def test_transactions_end_as_their_blocks_do_or_as_the_checker_says(
         (b"left, committed", MessageType.TRANSACTION),
     ]
     assert (messages[0].tag, dict(messages[0].properties)) == ("t", {})
-    assert sorted(asked) == [b"left, committed", b"left, rolled back"]
+    assert sorted(checked) == [b"left, committed", b"left, rolled back"]
 
 
 @wires

@@ -35,14 +35,14 @@ def numbered(first: int, behind: int) -> list[bytes]:
 
 async def read_all(place: Place, topic: str, count: int) -> list[bytes]:
     """The bodies of the first messages of a topic that nobody consumes."""
-    found: list[bytes] = []
+    bodies: list[bytes] = []
     async with asyncio.timeout(60), PullConsumer(place.namesrv, group=place.name("group")) as reader:
         reader.assign(await reader.queues(topic))
         async for batch in reader:
-            found += [message.body for message in batch]
-            if len(found) >= count:
+            bodies += [message.body for message in batch]
+            if len(bodies) >= count:
                 break
-    return found
+    return bodies
 
 
 async def test_every_message_is_handled_once_and_the_next_start_goes_on(

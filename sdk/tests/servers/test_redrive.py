@@ -74,14 +74,14 @@ async def dead(admin: Admin, group: str) -> int:
 
 async def read(place: Place, topic: str, *, skip: int, count: int) -> list[ReceivedMessage]:
     """The messages of a topic behind the first `skip` of it."""
-    found: list[ReceivedMessage] = []
+    messages: list[ReceivedMessage] = []
     async with asyncio.timeout(PATIENCE), PullConsumer(place.namesrv, group=place.name("reader")) as reader:
         reader.assign(await reader.queues(topic))
-        while len(found) < skip + count:
+        while len(messages) < skip + count:
             batch = await reader.poll(PATIENCE)
             assert batch is not None
-            found += batch
-    return found[skip:]
+            messages += batch
+    return messages[skip:]
 
 
 def numbered(topic: str, *numbers: int, **fields: Any) -> list[Message]:

@@ -115,16 +115,16 @@ async def after_deletion(
 async def test_a_group_behind_retention_is_told_and_goes_on_at_the_first_message_that_is_there(
     keeping: Keeping, caplog: pytest.LogCaptureFixture
 ) -> None:
-    seen: dict[MessageQueue, list[int]] = {}
+    offsets_read: dict[MessageQueue, list[int]] = {}
     seeks = Seeks()
     async with Admin(keeping.namesrv) as admin:
         await admin.create_topic(TOPIC, queues=3)
         await admin.create_group(GROUP)
         async with PullConsumer(keeping.namesrv, group=GROUP, topics=[TOPIC]) as consumer:
             await send(keeping.namesrv, COUNT)
-            await read(consumer, seen, lambda: len(seen) == 3)
+            await read(consumer, offsets_read, lambda: len(offsets_read) == 3)
         committed = {each.queue: each.offset for each in await admin.progress(GROUP, TOPIC)}
-        assert committed == {queue: offsets[-1] + 1 for queue, offsets in seen.items()}
+        assert committed == {queue: offsets[-1] + 1 for queue, offsets in offsets_read.items()}
 
         await keeping.delete()
         there, rows = await after_deletion(admin, committed)
@@ -132,21 +132,21 @@ async def test_a_group_behind_retention_is_told_and_goes_on_at_the_first_message
         lags = {queue: end - begin for queue, (begin, end) in there.items()}
         assert {queue: row.lag for queue, row in rows.items()} == lags
 
-        seen.clear()
+        offsets_read.clear()
         async with PullConsumer(keeping.namesrv, group=GROUP, topics=[TOPIC], hooks=[seeks]) as consumer:
             with caplog.at_level(logging.WARNING):
                 ends = {queue: end - 1 for queue, (_, end) in there.items()}
                 await read(
-                    consumer, seen, lambda: {queue: offsets[-1] for queue, offsets in seen.items()} == ends
+                    consumer, offsets_read, lambda: {queue: offsets[-1] for queue, offsets in offsets_read.items()} == ends
                 )
             assert set((await consumer.lag()).values()) == {0}
     # A real server may have deleted more meanwhile.
     assert all(
-        begin <= seen[queue][0] and seen[queue] == list(range(seen[queue][0], end))
+        begin <= offsets_read[queue][0] and offsets_read[queue] == list(range(offsets_read[queue][0], end))
         for queue, (begin, end) in there.items()
     )
     # Every step from the committed offset to the first message is told.
-    for queue, offsets in seen.items():
+    for queue, offsets in offsets_read.items():
         position = committed[queue]
         for seek in (seek for seek in seeks.found if seek.queue == queue):
             assert seek.instead_of == position

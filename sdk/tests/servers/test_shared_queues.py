@@ -197,8 +197,8 @@ async def test_reading_goes_on_where_it_is_told_to(place: Place) -> None:
 async def test_filters_leave_messages_out(place: Place) -> None:
     topic, group = await place.topic(), await place.group()
     await send(place, topic, 0, 6)
-    for wanted, expected in (("even", ["0", "2", "4"]), (Sql("number > 3"), ["4", "5"])):
-        async with PullConsumer(place.namesrv, group=group, filters={topic: wanted}) as consumer:
+    for filter_, expected in (("even", ["0", "2", "4"]), (Sql("number > 3"), ["4", "5"])):
+        async with PullConsumer(place.namesrv, group=group, filters={topic: filter_}) as consumer:
             consumer.assign(await consumer.queues(topic))
             assert [body.decode() for body in bodies(await read(consumer, len(expected)))] == expected
 
@@ -220,12 +220,12 @@ async def test_members_share_the_queues_and_lose_nothing_when_they_come_and_go(
     topic, group = await place.topic(queues=7), await place.group()
     news = News()
     options: dict[str, Any] = {} if allocation is None else {"allocation": allocation}
-    wanted = await send(place, topic, 0, 40)
+    sent = await send(place, topic, 0, 40)
     async with AsyncExitStack() as stack:
         first = await stack.enter_async_context(Member(place, topic, group, news, **options))
         await news.until(lambda: len(first.queues) == 7)
         everything = sorted(first.queues)
-        await news.contain(wanted)
+        await news.contain(sent)
         second = await stack.enter_async_context(Member(place, topic, group, news, **options))
         async with Member(place, topic, group, news, **options) as third:
             members = (first, second, third)
@@ -239,12 +239,12 @@ async def test_members_share_the_queues_and_lose_nothing_when_they_come_and_go(
             )
             if not may_be_idle:
                 assert sorted(len(member.queues) for member in members) == [2, 2, 3]
-            wanted |= await send(place, topic, 40, 80)
-            await news.contain(wanted)
-        wanted |= await send(place, topic, 80, 120)
-        await news.contain(wanted)
+            sent |= await send(place, topic, 40, 80)
+            await news.contain(sent)
+        sent |= await send(place, topic, 80, 120)
+        await news.contain(sent)
         await news.until(lambda: sorted(first.queues + second.queues) == everything)
-    assert news.seen.keys() == wanted
+    assert news.seen.keys() == sent
 
 
 async def test_in_ordered_groups_no_two_members_read_a_queue_at_a_time(place: Place) -> None:
@@ -281,7 +281,7 @@ async def test_in_ordered_groups_no_two_members_read_a_queue_at_a_time(place: Pl
     async def has_read(count: int) -> None:
         await news.until(lambda: len(news.seen) >= count)
 
-    wanted = await send(place, topic, 0, 300)
+    sent = await send(place, topic, 0, 300)
     options: dict[str, Any] = {"ordered": True, "max_messages": 8}
     async with AsyncExitStack() as stack:
         async with InOrder(place, topic, group, news, **options):
@@ -290,7 +290,7 @@ async def test_in_ordered_groups_no_two_members_read_a_queue_at_a_time(place: Pl
             await has_read(120)
         await has_read(180)
         await stack.enter_async_context(InOrder(place, topic, group, news, **options))
-        await news.contain(wanted)
+        await news.contain(sent)
     assert max(news.seen.values()) == 1
 
 
@@ -302,17 +302,17 @@ async def test_the_audit_of_a_recording_with_moves_accuses_nobody(place: Place, 
     async with AsyncExitStack() as stack:
         hooks = [stack.enter_context(Recorder(tmp_path))]
         first = await stack.enter_async_context(Member(place, topic, group, news, hooks=hooks))
-        wanted = await send(place, topic, 0, 40, hooks=hooks)
+        sent = await send(place, topic, 0, 40, hooks=hooks)
         async with Member(place, topic, group, news, hooks=hooks) as second:
             await news.until(lambda: len(second.queues) in (2, 3))
-            wanted |= await send(place, topic, 40, 80, hooks=hooks)
-            await news.contain(wanted)
+            sent |= await send(place, topic, 40, 80, hooks=hooks)
+            await news.contain(sent)
         await news.until(lambda: len(first.queues) == 5)
     required = "origin,queues,commits"
     command = (sys.executable, "-m", "aiorocketmq_audit", str(tmp_path), "--json", "--require", required)
-    told = json.loads((await run_process(command, check=False)).stdout)
-    assert told["verdict"] == "valid", told
-    judged = {check["name"]: check["judged"] for check in told["checks"]}
+    report = json.loads((await run_process(command, check=False)).stdout)
+    assert report["verdict"] == "valid", report
+    judged = {check["name"]: check["judged"] for check in report["checks"]}
     assert judged["origin"] >= 80
 
 
@@ -328,19 +328,19 @@ async def test_members_beyond_the_queues_have_none(place: Place) -> None:
 
 async def test_a_listener_may_commit_what_is_given_up_and_nobody_may_later(place: Place) -> None:
     topic, group = await place.topic(queues=2), await place.group()
-    wanted = await send(place, topic, 0, 20)
-    told: list[tuple[str, int]] = []
+    sent = await send(place, topic, 0, 20)
+    changes: list[tuple[str, int]] = []
     held: list[PullBatch] = []
 
     class Committing:
         async def revoked(self, queues: Sequence[MessageQueue]) -> None:
-            told.append(("revoked", len(queues)))
+            changes.append(("revoked", len(queues)))
             for batch in held:
                 if batch.queue in queues:
                     await consumer.commit(batch)
 
         async def assigned(self, queues: Sequence[MessageQueue]) -> None:
-            told.append(("assigned", len(queues)))
+            changes.append(("assigned", len(queues)))
 
     news = News()
     assignments = Assignments(news)
@@ -356,26 +356,26 @@ async def test_a_listener_may_commit_what_is_given_up_and_nobody_may_later(place
         async with Member(place, topic, group, news) as other:
             await news.until(lambda: len(other.queues) == len(assignments.queues) == 1)
             (moved,) = {batch.queue for batch in held} - set(consumer.assigned)
-            assert told == [("assigned", 2), ("revoked", 1)]
+            assert changes == [("assigned", 2), ("revoked", 1)]
             late = next(batch for batch in held if batch.queue == moved)
             with pytest.raises(QueueRevokedError, match="not assigned to this member any more"):
                 await consumer.commit(late)
             assert await consumer.committed(moved) == late.next_offset
-    assert told[-1][0] == "revoked"
-    assert set(bodies(held)) == wanted
+    assert changes[-1][0] == "revoked"
+    assert set(bodies(held)) == sent
 
 
 async def test_a_broker_that_is_killed_is_read_on_when_it_is_back(place: Place) -> None:
     topic, group = await place.topic(queues=2), await place.group()
     news = News()
     async with Member(place, topic, group, news) as member:
-        wanted = await send(place, topic, 0, 10)
-        await news.contain(wanted)
+        sent = await send(place, topic, 0, 10)
+        await news.contain(sent)
         await place.crash()
-        wanted |= await send(place, topic, 10, 20)
-        await news.contain(wanted)
+        sent |= await send(place, topic, 10, 20)
+        await news.contain(sent)
         await news.until(lambda: len(member.queues) == 2)
-    assert news.seen.keys() == wanted
+    assert news.seen.keys() == sent
 
 
 async def test_every_broadcast_member_reads_everything_and_goes_on_by_its_file(

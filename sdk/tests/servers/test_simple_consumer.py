@@ -25,11 +25,11 @@ async def sent(place: Place, topic: str, *bodies: bytes) -> None:
 
 async def some(consumer: SimpleConsumer, count: int) -> list[ReceivedMessage]:
     """The next `count` messages."""
-    found: list[ReceivedMessage] = []
+    messages: list[ReceivedMessage] = []
     async with asyncio.timeout(PATIENCE):
-        while len(found) < count:
-            found += await consumer.receive(wait=5)
-    return found
+        while len(messages) < count:
+            messages += await consumer.receive(wait=5)
+    return messages
 
 
 async def test_what_was_acknowledged_does_not_come_again_and_what_was_released_does(place: Place) -> None:
@@ -61,18 +61,18 @@ async def test_an_extended_message_stays_away_and_a_forgotten_one_comes_again(pl
 
 
 async def test_a_loop_with_keep_alive_holds_on_to_what_it_works_on(place: Place) -> None:
-    topic, group, seen = await place.topic(), await place.group(), []
+    topic, group, bodies = await place.topic(), await place.group(), []
     await sent(place, topic, b"1", b"2")
     async with SimpleConsumer(place.endpoint, group=group, subscriptions=[topic]) as consumer:
         async with asyncio.timeout(PATIENCE):
             async for message in consumer.messages(invisible=10, keep_alive=True):
                 async with message:
-                    seen.append((message.body, message.attempt))
-                    if len(seen) == 1:
+                    bodies.append((message.body, message.attempt))
+                    if len(bodies) == 1:
                         await asyncio.sleep(12)  # longer than the lease
-                if len(seen) == 2:
+                if len(bodies) == 2:
                     break
-        assert sorted(seen) == [(b"1", 1), (b"2", 1)]
+        assert sorted(bodies) == [(b"1", 1), (b"2", 1)]
         assert await consumer.receive(wait=5) == []
 
 

@@ -224,13 +224,13 @@ async def test_a_failed_queue_holds_up_no_other(broker: FakeBroker) -> None:
     async with asyncio.timeout(PATIENCE), PullConsumer(broker.endpoint, group="billing") as consumer:
         (good,) = await consumer.queues("orders")
         consumer.assign([type(good)("orders", good.broker, 77), good])
-        seen: list[bytes] = []
-        while not seen:
+        bodies: list[bytes] = []
+        while not bodies:
             try:
-                seen += [message.body for message in await anext(consumer)]
+                bodies += [message.body for message in await anext(consumer)]
             except RocketMQError:
                 await asyncio.sleep(0.01)
-    assert seen == [b"x"]
+    assert bodies == [b"x"]
 
 
 async def test_a_seek_while_a_batch_waits_goes_on_from_there(broker: FakeBroker) -> None:

@@ -122,23 +122,23 @@ def push(broker: FakeBroker, seen: Seen, transport: Garbling) -> PushConsumer:
 @pytest.mark.parametrize("which", [(0,), (1,), (2, 3), (0, 1, 2, 3, 4, 5, 6)])
 async def test_garbage_among_received_messages_stops_no_poll(broker: FakeBroker, which: Any) -> None:
     """Messages that were damaged on their way are redelivered when their lease expires."""
-    seen, transport = Seen(), Garbling("ReceiveMessage", which)
+    handler, transport = Seen(), Garbling("ReceiveMessage", which)
     bodies = await fill(broker, 5)
-    async with push(broker, seen, transport):
+    async with push(broker, handler, transport):
         await until(lambda: transport.garbled > 0 and not broker.leases("billing")[len(which) :])
         async with asyncio.timeout(PATIENCE):
-            while set(seen.bodies) < set(bodies):
+            while set(handler.bodies) < set(bodies):
                 await broker.clock.advance(seconds=31)
         await fill(broker, 6)
-        await seen.contains(b"5")
+        await handler.contains(b"5")
     assert transport.garbled >= 1
 
 
 async def test_garbage_as_answer_to_acks_leaves_nothing_in_flight(broker: FakeBroker) -> None:
-    seen, transport = Seen(), Garbling("AckMessage", (0, 1, 2))
+    handler, transport = Seen(), Garbling("AckMessage", (0, 1, 2))
     bodies = await fill(broker, 9)
-    async with push(broker, seen, transport) as consumer:
-        await seen.contains(*bodies)
+    async with push(broker, handler, transport) as consumer:
+        await handler.contains(*bodies)
         await until(lambda: consumer.messages_in_flight == 0)
         assert consumer.statistics.acknowledged == 9
     assert broker.leases("billing") == ()
@@ -147,8 +147,8 @@ async def test_garbage_as_answer_to_acks_leaves_nothing_in_flight(broker: FakeBr
 
 @pytest.mark.parametrize("rpc", ["Heartbeat", "QueryRoute", "QueryAssignment", "Telemetry"])
 async def test_garbage_as_answer_to_regular_jobs_is_shown_and_over_soon(broker: FakeBroker, rpc: str) -> None:
-    seen, transport = Seen(), Garbling(rpc, (0, 1) if rpc == "Heartbeat" else (1, 2))
-    async with push(broker, seen, transport) as consumer:
+    handler, transport = Seen(), Garbling(rpc, (0, 1) if rpc == "Heartbeat" else (1, 2))
+    async with push(broker, handler, transport) as consumer:
         session = consumer._session
         assert consumer.is_ready
         if rpc == "Telemetry":
@@ -161,7 +161,7 @@ async def test_garbage_as_answer_to_regular_jobs_is_shown_and_over_soon(broker: 
         await until(lambda: transport.garbled == 2)
         await until(lambda: consumer.is_ready and not consumer.health().degraded)
         await fill(broker, 1)
-        await seen.contains(b"0")
+        await handler.contains(b"0")
 
 
 async def test_garbage_at_an_open_settings_stream_degrades_health(broker: FakeBroker) -> None:
@@ -236,13 +236,13 @@ async def test_garbage_stops_no_pull_consumer(broker: FakeBroker, rpc: str) -> N
         broker.endpoint, group="billing", transport=transport, auto_commit=0.01, wait=1.0
     ) as consumer:
         consumer.assign(await consumer.queues("orders"))
-        seen: list[bytes] = []
+        received: list[bytes] = []
         async with asyncio.timeout(PATIENCE):
-            while set(seen) < set(bodies):
-                seen += [message.body for message in await anext(consumer)]
+            while set(received) < set(bodies):
+                received += [message.body for message in await anext(consumer)]
             await consumer.poll(0)
             await until(lambda: transport.garbled == 2)
-    assert set(seen) == set(bodies)
+    assert set(received) == set(bodies)
 
 
 async def test_garbage_at_every_answer_of_the_start_is_one_sentence(broker: FakeBroker) -> None:

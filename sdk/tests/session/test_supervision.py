@@ -194,13 +194,13 @@ async def pull_survives(loop: str, at: int) -> bool:
         async with PullConsumer(broker.endpoint, group="audit", auto_commit=0.02, wait=1.0) as consumer:
             consumer.assign(await consumer.queues("orders"))
             (queue,) = consumer.assigned
-            seen: set[bytes] = set()
+            bodies: set[bytes] = set()
             for number in range(4):
                 hurry_jobs(consumer)
                 await send(broker, b"%d more" % number)
             async with asyncio.timeout(PATIENCE):
-                while len(seen) < 6:
-                    seen |= {message.body for message in await anext(consumer)}
+                while len(bodies) < 6:
+                    bodies |= {message.body for message in await anext(consumer)}
                 while await consumer.committed(queue) != 6:
                     await consumer.poll(0.05)
             await until(lambda: consumer.is_ready and not consumer.health().degraded)
@@ -223,16 +223,16 @@ async def simple_survives(loop: str, at: int, lost_leases: LostLeases) -> bool:
         async with SimpleConsumer(
             broker.endpoint, group="billing", subscriptions=["orders", "refunds"]
         ) as consumer:
-            seen: set[bytes] = set()
-            while len(seen) < 3:
+            bodies: set[bytes] = set()
+            while len(bodies) < 3:
                 hurry_jobs(consumer)
                 # A poll of several is awaited by the application, which gets what it raises.
                 with suppress(Injected):
                     async with asyncio.timeout(PATIENCE), lost_leases(broker):
                         async for message in consumer.messages(wait=1, keep_alive=True, invisible=10):
                             await message.ack()
-                            seen.add(message.body)
-                            if len(seen) == 3:
+                            bodies.add(message.body)
+                            if len(bodies) == 3:
                                 break
             await until(lambda: consumer.is_ready and not consumer.health().degraded)
     return faults.hits == 1

@@ -94,8 +94,8 @@ def test_a_planted_difference_is_found(
         del our_facts[row]
     else:
         our_facts[row] = planted
-    found = unexplained(our_facts, apache_facts)
-    assert [line.partition(":")[0] for line in found] == [row]
+    differences = unexplained(our_facts, apache_facts)
+    assert [line.partition(":")[0] for line in differences] == [row]
 
 
 def test_a_row_that_only_apache_has_is_found(our_facts: dict[str, str], apache_facts: dict[str, str]) -> None:

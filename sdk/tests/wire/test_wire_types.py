@@ -61,6 +61,6 @@ def test_users_of_the_contract_are_checked_strictly(tmp_path: Path) -> None:
     )
     lines = [line for line in done.stdout.splitlines() if ": error:" in line]
     assert [line for line in lines if not line.startswith("bad.py:")] == []
-    found = {int(line.split(":")[1]) for line in lines}
-    missed = [what for number, what in enumerate(BAD, start=3) if number not in found]
+    error_lines = {int(line.split(":")[1]) for line in lines}
+    missed = [what for number, what in enumerate(BAD, start=3) if number not in error_lines]
     assert missed == []

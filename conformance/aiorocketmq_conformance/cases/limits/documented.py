@@ -42,9 +42,9 @@ def documented(
     def declare(ask: Asking) -> Asking:
         @functools.wraps(ask)
         async def run(fixture: Fixture) -> None:
-            given = await ask(fixture)
-            fixture.note("answer", given)
-            assert given == answer, f"{given} instead of {answer}"
+            outcome = await ask(fixture)
+            fixture.note("answer", outcome)
+            assert outcome == answer, f"{outcome} instead of {answer}"
 
         case(
             f"documented.{name}",
@@ -201,8 +201,8 @@ async def poll_of_a_terminated_client(fixture: Fixture) -> str:
 async def poll_beside_a_tag_of_equal_hash(fixture: Fixture) -> str:
     """A poll for a tag is not completed by a message with another tag of the same hash."""
     topic = await fixture.topic(1)
-    wanted, other = SAME_HASH
-    consumer = await fixture.consumer(topic, expression=wanted)
+    tag, other = SAME_HASH
+    consumer = await fixture.consumer(topic, expression=tag)
     return await _poll_ends(fixture, consumer, fixture.send(topic, "m", tag=other))
 
 
@@ -365,8 +365,8 @@ async def lite_limits(fixture: Fixture) -> str:
     """A consumer of lite topics is told the default limits."""
     consumer = await (await open_lite(fixture)).consumer()
     assert consumer.client.settings is not None
-    told = consumer.client.settings.subscription
-    return f"{told.lite_subscription_quota} names of {told.max_lite_topic_size} bytes"
+    subscription = consumer.client.settings.subscription
+    return f"{subscription.lite_subscription_quota} names of {subscription.max_lite_topic_size} bytes"
 
 
 @documented("lite-quota-in-one-request", "refused", rules=("R4.34",), needs=LITE)

@@ -27,8 +27,8 @@ from aiorocketmq_conformance.model.recorded.queues import REBALANCE_US
 def attempts(history: MessageHistory) -> Iterator[Violation]:
     """Yield deliveries whose attempt is not the next one; lost responses may skip some."""
     observation, settings = history.observation, history.settings
-    for given in history.given:
-        row, then = given.row, given.then
+    for delivery in history.deliveries:
+        row, then = delivery.row, delivery.then
         limit = settings.max_attempts
         if row["attempt"] is None:
             continue
@@ -36,11 +36,11 @@ def attempts(history: MessageHistory) -> Iterator[Violation]:
             yield Violation("attempts", "INV-LIMIT", BROKEN, row)
         if then is None or then["attempt"] is None or history.copies:
             continue
-        if is_exempt(observation, row, then, acked=acked(given), since=born(history)) or _has_moved(
+        if is_exempt(observation, row, then, acked=acked(delivery), since=born(history)) or _has_moved(
             history, then
         ):
             continue
-        change = lease_end(given).change
+        change = lease_end(delivery).change
         taken_back = change is not None and change.get("reason") == "undelivered"
         grown = then["attempt"] - row["attempt"]
         if grown < 1 and not (_is_repeated(row, then) or taken_back or settings.locks_queue):
@@ -57,9 +57,9 @@ def _has_moved(history: MessageHistory, then: Row) -> bool:
         return False
     own, is_retry = _source(then), then["attempt"] > 1
     before: dict[tuple[Any, ...], list[Row]] = defaultdict(list)
-    for given in history.given:
-        if _at(given.row) < _at(then) and (is_retry or _source(given.row) == own):
-            before[_source(given.row)].append(given.row)
+    for delivery in history.deliveries:
+        if _at(delivery.row) < _at(then) and (is_retry or _source(delivery.row) == own):
+            before[_source(delivery.row)].append(delivery.row)
     for source, rows in before.items():
         times = [row["t_wall_us"] for row in rows]
         since = max(times) if source == own else min(times)
@@ -112,14 +112,14 @@ def dead_letters(observation: Observation) -> Iterator[Violation]:
             if letters and (wrong := _is_wrong(observation, rows, letters)) is not None:
                 yield Violation("dead letters", "INV-DLQ", BROKEN, wrong)
     for history in message_histories(observation):
-        for given in history.given:
-            dead = [row["t_wall_us"] for row in given.done if row["kind"] == "dlq.deliver"]
-            then = given.then
+        for delivery in history.deliveries:
+            dead = [row["t_wall_us"] for row in delivery.done if row["kind"] == "dlq.deliver"]
+            then = delivery.then
             comes = then is not None and bool(dead) and min(dead) < begin(then) and not history.copies
             if (
                 then is not None
                 and comes
-                and not is_exempt(observation, given.row, then, acked=acked(given), since=born(history))
+                and not is_exempt(observation, delivery.row, then, acked=acked(delivery), since=born(history))
             ):
                 yield Violation("dead letters", "INV-DLQ", BROKEN, then)
 
@@ -140,7 +140,7 @@ def not_buried(observation: Observation) -> Iterator[Violation]:
         return
     drains = {(row["topic"], row["group"]): row["t_wall_us"] for row in observation.of("drain.ok")}
     for history in message_histories(observation):
-        last = history.given[-1]
+        last = history.deliveries[-1]
         drained = drains.get((last.row["topic"], last.row["group"]))
         limit = history.settings.max_attempts
         until = lease_end(last).most

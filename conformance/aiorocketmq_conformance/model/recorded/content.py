@@ -44,14 +44,14 @@ def is_wanted(asked: str | None, tag: str | None) -> bool:
 
 def answers(observation: Observation) -> Iterator[Violation]:
     """Yield deliveries of another topic or group than that of their receive."""
-    asked, given = defaultdict[Any, list[Row]](list), defaultdict[Any, list[Row]](list)
+    polls_begun, deliveries = defaultdict[Any, list[Row]](list), defaultdict[Any, list[Row]](list)
     for row in observation.of("receive", "deliver"):
         request = row.get("op_id") if row["kind"] == "receive" else row.get("batch")
         if request and row.get("topic") and row.get("group"):
-            polls = asked if row["kind"] == "receive" else given
+            polls = polls_begun if row["kind"] == "receive" else deliveries
             polls[row["recorder"], row["boot"], request].append(row)
-    for request, rows in given.items():
-        places = {(row["topic"], row["group"]) for row in asked[request]}
+    for request, rows in deliveries.items():
+        places = {(row["topic"], row["group"]) for row in polls_begun[request]}
         foreign = [row for row in rows if (row["topic"], row["group"]) not in places]
         if len(places) == 1 and foreign:
             yield Violation("filters", "INV-ISOLATE", BROKEN, min(foreign, key=lambda row: int(row["seq"])))
@@ -59,25 +59,25 @@ def answers(observation: Observation) -> Iterator[Violation]:
 
 def lite(observation: Observation) -> Iterator[Violation]:
     """Yield deliveries of lite topics to which the consumer was surely not subscribed."""
-    asked = {
+    begun = {
         (row["recorder"], row["boot"], row["op_id"]): row["invoked_us"]
         for row in reversed(observation.of("receive"))
         if row.get("op_id")
     }
-    told = _lists(observation)
+    lists_by_client = _lists(observation)
     for row in observation.of("deliver"):
         poll = row.get("invoked_seq")
         if observation.is_broker:
-            poll = asked.get((row["recorder"], row["boot"], row.get("batch")))
+            poll = begun.get((row["recorder"], row["boot"], row.get("batch")))
         is_theirs = not observation.is_broker or row.get("role") == "lite"
         if row.get("lite_topic") is not None and is_theirs and poll is not None:
-            lists = [each for each in told if each.who == _who(row)]
-            known = [each for each in lists if each.is_whole and each.end < poll]
+            lists = [each for each in lists_by_client if each.who == _who(row)]
+            earlier = [each for each in lists if each.is_whole and each.end < poll]
             name = row["lite_topic"]
-            over = [each.begin for each in known + [e for e in lists if name in e.removed and e.end < poll]]
+            over = [each.begin for each in earlier + [e for e in lists if name in e.removed and e.end < poll]]
             came = row["t_wall_us"] if observation.is_broker else row["seq"]
-            wanted = [each.end for each in lists if name in each.wanted and each.begin <= came]
-            if known and max(wanted, default=-1) < max(over):
+            ends = [each.end for each in lists if name in each.subscribed and each.begin <= came]
+            if earlier and max(ends, default=-1) < max(over):
                 yield Violation("filters", "INV-ISOLATE", BROKEN, row)
 
 
@@ -89,7 +89,7 @@ class _List:
     begin: float
     end: float
     is_whole: bool
-    wanted: frozenset[str]
+    subscribed: frozenset[str]
     removed: frozenset[str]
 
 
@@ -110,21 +110,21 @@ def _lists(observation: Observation) -> list[_List]:
         ends = [row[place] for row in rows if row.get("phase") in (None, "ok")]
         cfg = dict(rows[0]["cfg"])
         names = {key: frozenset(cfg[key].split(",")) for key in ("all", "add", "remove") if key in cfg}
-        wanted = names.get("all", frozenset()) | names.get("add", frozenset())
+        subscribed = names.get("all", frozenset()) | names.get("add", frozenset())
         removed = names.get("remove", frozenset())
-        lists.append(_List(who, min(begins), max(ends, default=FOREVER), "all" in names, wanted, removed))
+        lists.append(_List(who, min(begins), max(ends, default=FOREVER), "all" in names, subscribed, removed))
     return lists
 
 
 def origin(observation: Observation) -> Iterator[Violation]:
     """Yield deliveries of messages that were not sent, were refused, or have other content."""
     began = min((row["t_wall_us"] for row in observation.of("recorder.start")), default=None)
-    given, sent = defaultdict[str, list[Row]](list), defaultdict[str, list[Row]](list)
+    delivered, sent = defaultdict[str, list[Row]](list), defaultdict[str, list[Row]](list)
     for row in observation.of("deliver"):
-        given[row["message_id"]].append(row)
+        delivered[row["message_id"]].append(row)
     for row in observation.of("send"):
         sent[row["message_id"]].append(row)
-    for message, rows in given.items():
+    for message, rows in delivered.items():
         name = _wrong_origin(observation, rows, sent[message], began)
         if name is not None:
             yield Violation("origin", name, BROKEN, min(rows, key=lambda row: int(row["t_wall_us"])))
@@ -171,9 +171,9 @@ def passed_over(observation: Observation) -> Iterator[Violation]:
         (row["group"], row["message_id"]) for row in observation.of("deliver") if row.get("role") != "pull"
     }
     for (*queue, group, lane), rows in windows.items():
-        asked = {row.get("filter") for row in rows}
-        wanted = asked.pop()
-        if asked or wanted is None or not wanted.startswith("TAG:"):
+        filters = {row.get("filter") for row in rows}
+        expression = filters.pop()
+        if filters or expression is None or not expression.startswith("TAG:"):
             continue
         if not observation.is_broker and observation.settings_of(group).from_broker:
             continue
@@ -187,7 +187,7 @@ def passed_over(observation: Observation) -> Iterator[Violation]:
                 and max(from_here, left.get(_queue(row), 0)) <= row["offset"] <= high
             )
             here = here and lane in (None, row.get("message_group") or "")
-            if here and is_wanted(wanted, row.get("tag")) and (group, row["message_id"]) not in delivered:
+            if here and is_wanted(expression, row.get("tag")) and (group, row["message_id"]) not in delivered:
                 delivered.add((group, row["message_id"]))
                 yield Violation("loss", "INV-LOSS-MID", BROKEN if observation.is_broker else POSSIBLE, row)
 
@@ -199,9 +199,9 @@ def drained(observation: Observation) -> Iterator[Violation]:
         topic, group = drain["topic"], drain["group"]
         mine = [row for row in observation.rows if (row.get("topic"), row.get("group")) == (topic, group)]
         polls = [row for row in mine if row["kind"] in ("receive", "deliver")]
-        asked = {row.get("filter") or "?" for row in polls if row["kind"] == "deliver"}
-        wanted = next(iter(asked), "TAG:*")
-        if not polls or len(asked) > 1 or not wanted.startswith("TAG:") or group in reset:
+        filters = {row.get("filter") or "?" for row in polls if row["kind"] == "deliver"}
+        expression = next(iter(filters), "TAG:*")
+        if not polls or len(filters) > 1 or not expression.startswith("TAG:") or group in reset:
             continue
         settings = observation.settings_of(group)
         if settings.from_broker and not observation.is_broker:
@@ -209,11 +209,11 @@ def drained(observation: Observation) -> Iterator[Violation]:
         primed = min(begin(row) for row in polls)
         over = {row["message_id"] for row in mine if _ends(row)}
         if settings.max_attempts and not observation.is_broker:
-            given = [row for row in polls if row["kind"] == "deliver"]
-            over |= {row["message_id"] for row in given if row["attempt"] >= settings.max_attempts}
+            deliveries = [row for row in polls if row["kind"] == "deliver"]
+            over |= {row["message_id"] for row in deliveries if row["attempt"] >= settings.max_attempts}
         for row, visible in _visible(observation, topic):
             in_time = row["t_wall_us"] > primed and max(visible, row.get("due_us") or 0) < begin(drain)
-            if in_time and is_wanted(wanted, row.get("tag")) and row["message_id"] not in over:
+            if in_time and is_wanted(expression, row.get("tag")) and row["message_id"] not in over:
                 yield Violation("loss", "INV-LOSS", BROKEN if observation.is_broker else POSSIBLE, row)
 
 
@@ -232,11 +232,11 @@ def _visible(observation: Observation, topic: str) -> Iterator[tuple[Row, int]]:
         if (row["phase"], row["resolution"]) == ("ok", "commit")
     }
     left = _left(observation)
-    seen: set[str] = set()
+    ids: set[str] = set()
     for row in observation.of("send"):
-        if row["phase"] != "ok" or row["topic"] != topic or row["message_id"] in gone | seen:
+        if row["phase"] != "ok" or row["topic"] != topic or row["message_id"] in gone | ids:
             continue
-        seen.add(row["message_id"])
+        ids.add(row["message_id"])
         visible = row["t_wall_us"] if row.get("tx_id") is None else commits.get(row["tx_id"])
         is_left = row.get("offset") is None or row["offset"] >= left.get(_queue(row), 0)
         if visible is not None and is_left:

@@ -109,7 +109,7 @@ class MessageHistory:
     """All deliveries of one message to one group."""
 
     observation: Observation
-    given: list[Delivery]
+    deliveries: list[Delivery]
     others: list[Row]
     """Operations on it in order; failed ones are left out, those without a response count as `info`."""
     copies: bool
@@ -118,7 +118,7 @@ class MessageHistory:
     @property
     def settings(self) -> Settings:
         """The settings of its group."""
-        return self.observation.settings_of(self.given[0].row["group"])
+        return self.observation.settings_of(self.deliveries[0].row["group"])
 
 
 def by_queue(row: Row) -> bool:
@@ -190,13 +190,13 @@ def message_histories(observation: Observation) -> Iterator[MessageHistory]:
         answered = {row["op_id"] for row in rows if row.get("phase") in ("ok", "fail", "info")}
         others = [_answered(row, answered) for row in rows if row["kind"] != "deliver"]
         settled = sorted((row for row in others if row is not None), key=place_in_time)
-        given = [Delivery(row, then) for row, then in zip(deliveries, [*deliveries[1:], None], strict=True)]
+        pairs = [Delivery(row, then) for row, then in zip(deliveries, [*deliveries[1:], None], strict=True)]
         for row in settled:
-            before = [each for each in given if place_in_time(each.row) < place_in_time(row)]
+            before = [each for each in pairs if place_in_time(each.row) < place_in_time(row)]
             if before:
                 before[-1].done.append(row)
         firsts = {(row["broker"], row["queue"], row["offset"]) for row in deliveries if row["attempt"] == 1}
-        yield MessageHistory(observation, given, settled, len(firsts) > 1)
+        yield MessageHistory(observation, pairs, settled, len(firsts) > 1)
 
 
 def is_about(operation: Row, given: Delivery) -> bool:
@@ -235,13 +235,13 @@ def is_exempt(
 
 def born(history: MessageHistory) -> int:
     """Return the earliest known time at which the message existed."""
-    return min(_there(given.row) for given in history.given)
+    return min(_there(delivery.row) for delivery in history.deliveries)
 
 
 def _there(row: Row) -> int:
     # Redelivered copies are stored again.
-    made = [int(row[name]) for name in ("store_us", "born_us") if row.get(name) is not None]
-    return min(*made, int(row["t_wall_us"])) if made else begin(row)
+    times = [int(row[name]) for name in ("store_us", "born_us") if row.get(name) is not None]
+    return min(*times, int(row["t_wall_us"])) if times else begin(row)
 
 
 def is_doubtful(observation: Observation, found: Violation) -> bool:
@@ -250,8 +250,8 @@ def is_doubtful(observation: Observation, found: Violation) -> bool:
     first = found.first
     if first is None:
         return False
-    seen = int(found.row["t_wall_us"])
-    least, most = (seen, seen) if found.due is None else (found.due, found.due + LATE_US)
+    at = int(found.row["t_wall_us"])
+    least, most = (at, at) if found.due is None else (found.due, found.due + LATE_US)
     return any(
         row["recorder"] == first["recorder"]
         and least - LINGERS_US < row["t_wall_us"] < most
@@ -308,11 +308,11 @@ def _answered(row: Row, answered: set[str]) -> Row | None:
 
 
 def _settings(rows: Sequence[Row]) -> dict[str, Settings]:
-    said: dict[str, list[Row]] = defaultdict(list)
+    rows_by_group: dict[str, list[Row]] = defaultdict(list)
     for row in rows:
         if row["kind"] in ("config", "assign") and row.get("group"):
-            said[row["group"]].append(row)
-    return {group: _settings_of(told) for group, told in said.items()}
+            rows_by_group[row["group"]].append(row)
+    return {group: _settings_of(group_rows) for group, group_rows in rows_by_group.items()}
 
 
 def _settings_of(told: Sequence[Row]) -> Settings:

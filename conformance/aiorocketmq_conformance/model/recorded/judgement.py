@@ -49,9 +49,9 @@ _OF_MESSAGES = (leases.redeliveries, leases.lateness, attempts.attempts)
 def judge(rows: Iterable[Row]) -> Iterator[Violation]:
     """Yield the violations, definite and possible, in a complete recording; exempt ones are left out."""
     for observation in observations(rows):
-        for found in _judged(observation):
-            doubt = found.verdict == BROKEN and is_doubtful(observation, found)
-            yield replace(found, verdict=POSSIBLE) if doubt else found
+        for violation in _judged(observation):
+            doubt = violation.verdict == BROKEN and is_doubtful(observation, violation)
+            yield replace(violation, verdict=POSSIBLE) if doubt else violation
 
 
 def _judged(observation: Observation) -> Iterator[Violation]:

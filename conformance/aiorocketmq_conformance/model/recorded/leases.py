@@ -103,33 +103,33 @@ def redeliveries(history: MessageHistory) -> Iterator[Violation]:
     """Yield redeliveries of leased or acked messages."""
     settings = history.settings
     knows_less = settings.from_broker and not history.observation.is_broker
-    for given in history.given:
-        then = given.then
-        if then is None or _is_repeated(given.row, then):
+    for delivery in history.deliveries:
+        then = delivery.then
+        if then is None or _is_repeated(delivery.row, then):
             continue
-        end, ack = lease_end(given), acked(given)
+        end, ack = lease_end(delivery), acked(delivery)
         in_time = ack is not None and (end.least is None or ack <= end.least)
         early = end.least is not None and then["t_wall_us"] < end.least - settings.early_us
         perhaps = end.most is not None and then["t_wall_us"] < end.most - settings.early_us and not knows_less
         if not (in_time or early or perhaps) or history.copies:
             continue
         may_precede = then.get("invisible_ms") is not None and (
-            begin(then) + then["invisible_ms"] * 1000 <= given.row["t_wall_us"] + settings.early_us
+            begin(then) + then["invisible_ms"] * 1000 <= delivery.row["t_wall_us"] + settings.early_us
         )
         definite = (in_time or early) and not may_precede
         if (end.unsure and not definite) or is_exempt(
-            history.observation, given.row, then, acked=ack, since=born(history)
+            history.observation, delivery.row, then, acked=ack, since=born(history)
         ):
             continue
-        if _is_behind_a_gap(history, given, then):
+        if _is_behind_a_gap(history, delivery, then):
             continue
-        asked = was_asked_for(history, given, end) and not in_time
-        check = "retry timing" if asked else "double delivery"
-        name = "INV-EARLY" if asked else "INV-EXCL"
+        is_requested = was_asked_for(history, delivery, end) and not in_time
+        check = "retry timing" if is_requested else "double delivery"
+        name = "INV-EARLY" if is_requested else "INV-EXCL"
         if in_time and ack is not None and ack < then["t_wall_us"]:
             name = "INV-ACKED"
         acked_at = ack if name == "INV-ACKED" else None
-        yield Violation(check, name, BROKEN if definite else POSSIBLE, then, given.row, acked_at)
+        yield Violation(check, name, BROKEN if definite else POSSIBLE, then, delivery.row, acked_at)
 
 
 def _is_repeated(first: Row, then: Row) -> bool:
@@ -146,7 +146,7 @@ def _is_behind_a_gap(history: MessageHistory, given: Delivery, then: Row) -> boo
         and other.row["offset"] < given.row["offset"]
         and ((ack := acked(other)) is None or ack > then["t_wall_us"])
         for beside in message_histories(history.observation)
-        for other in beside.given
+        for other in beside.deliveries
         if other.row["recorder"] == given.row["recorder"]
     )
 
@@ -160,11 +160,13 @@ def lateness(history: MessageHistory) -> Iterator[Violation]:
         row for row in observation.of("receive") if row["phase"] == "ok" and row.get("invoked_us") is not None
     ]
     done = any(
-        row["kind"] != "change" for row in history.others if begin(row) >= history.given[0].row["t_wall_us"]
+        row["kind"] != "change"
+        for row in history.others
+        if begin(row) >= history.deliveries[0].row["t_wall_us"]
     )
-    for given in history.given:
-        end, row, then = lease_end(given), given.row, given.then
-        if end.most is None or end.unsure or acked(given) is not None:
+    for delivery in history.deliveries:
+        end, row, then = lease_end(delivery), delivery.row, delivery.then
+        if end.most is None or end.unsure or acked(delivery) is not None:
             continue
         bound = end.most + settings.late_us
         if then is None and (done or (row["attempt"] is None or row["attempt"] >= settings.max_attempts)):

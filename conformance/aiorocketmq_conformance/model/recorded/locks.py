@@ -35,8 +35,8 @@ def _is_lost(row: Row) -> bool:
 
 def grants(observation: Observation) -> Iterator[Violation]:
     """Yield locks that were granted while another member surely held them."""
-    asked = [row for row in observation.of("lock", "unlock") if row.get("client_id")]
-    granted = [row for row in asked if _is_granted(row)]
+    calls = [row for row in observation.of("lock", "unlock") if row.get("client_id")]
+    granted = [row for row in calls if _is_granted(row)]
     for place, row in enumerate(granted):
         # A broker that is started again has forgotten all locks.
         whose = (*_QUEUE, "boot") if observation.is_broker else _QUEUE
@@ -46,7 +46,7 @@ def grants(observation: Observation) -> Iterator[Violation]:
         first = before[-1]
         given_up = [
             begin(each)
-            for each in asked
+            for each in calls
             if _is_lost(each)
             and _key(each, ("client_id", *_QUEUE)) == _key(first, ("client_id", *_QUEUE))
             and (begin(each), each["seq"]) > (begin(first), first["seq"])
@@ -60,13 +60,13 @@ def grants(observation: Observation) -> Iterator[Violation]:
 
 def work(observation: Observation) -> Iterator[Violation]:
     """Yield deliveries and handlers without the lock, of clients that take locks."""
-    asked = [row for row in observation.of("lock", "unlock") if row.get("client_id")]
+    calls = [row for row in observation.of("lock", "unlock") if row.get("client_id")]
     begun = [row for row in observation.of("handle.start", "handle.end", "deliver") if row.get("client_id")]
     begun = [row for row in begun if row.get("role") == ("pull" if row["kind"] == "deliver" else "push")]
     for row in begun:
         if row["kind"] == "handle.end":
             continue
-        own = [each for each in asked if _key(each, _OWNER) == _key(row, _OWNER)]
+        own = [each for each in calls if _key(each, _OWNER) == _key(row, _OWNER)]
         own.sort(key=lambda each: int(each["seq"]))
         same = [
             each

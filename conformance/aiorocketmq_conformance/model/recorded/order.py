@@ -24,11 +24,11 @@ def settled(history: MessageHistory) -> float:
     """Return when a message was completed at the earliest; FOREVER if it was not, and attempts are left."""
     ends: list[float] = [
         begin(row)
-        for given in history.given
-        for row in given.done
+        for delivery in history.deliveries
+        for row in delivery.done
         if row["kind"] in ("ack", "forward", "dlq.deliver") and row.get("phase") in (None, "ok", "info")
     ]
-    last = history.given[-1]
+    last = history.deliveries[-1]
     if last.row["attempt"] >= (history.settings.max_attempts or 1):
         # The broker ends it after the last attempt, unseen by consumers.
         until = lease_end(last).least
@@ -40,7 +40,7 @@ def order(observation: Observation) -> Iterator[Violation]:
     """Yield deliveries while an earlier message of the message group was in flight."""
     ordered = [history for history in message_histories(observation) if _is_ordered(history)]
     for history in ordered:
-        first = history.given[0].row
+        first = history.deliveries[0].row
         beside = [other for other in ordered if other is not history and _lane(other) == _lane(history)]
         yield from _judged(observation, first, beside)
 
@@ -49,7 +49,7 @@ def _judged(observation: Observation, first: Row, beside: Sequence[MessageHistor
     passed: list[Row] = []
     opened: list[tuple[float, int, Row]] = []
     for other in beside:
-        before = [each for each in other.given if _at(each.row) < _at(first)]
+        before = [each for each in other.deliveries if _at(each.row) < _at(first)]
         if not before:
             continue
         row = before[0].row
@@ -60,7 +60,7 @@ def _judged(observation: Observation, first: Row, beside: Sequence[MessageHistor
         same = (last.row["recorder"], last.row.get("batch")) == (first["recorder"], first.get("batch"))
         is_ahead = row["offset"] < first["offset"] and not (same and first.get("batch") is not None)
         # Whoever ended it may have told so by another clock.
-        tellers = {row["recorder"] for given in other.given for row in (given.row, *given.done)}
+        tellers = {row["recorder"] for delivery in other.deliveries for row in (delivery.row, *delivery.done)}
         apart = SLACK_US if len(tellers) > 1 else _apart(last.row, first)
         if is_ahead and end > first["t_wall_us"] + apart:
             opened.append((end, last.row["offset"], last.row))
@@ -78,7 +78,7 @@ def _judged(observation: Observation, first: Row, beside: Sequence[MessageHistor
 
 def handlers(observation: Observation) -> Iterator[Violation]:
     """Yield handlers that overlap with another one of their message group."""
-    told = [
+    handled = [
         row
         for row in observation.of("deliver", "change", "handle.start", "handle.end")
         if row.get("message_group")
@@ -86,9 +86,9 @@ def handlers(observation: Observation) -> Iterator[Violation]:
         and observation.settings_of(row["group"]).ordered
     ]
     begun: list[tuple[Row, float]] = []
-    for row in sorted((row for row in told if row["kind"] == "handle.start"), key=_at):
+    for row in sorted((row for row in handled if row["kind"] == "handle.start"), key=_at):
         lane = [row.get(name) for name in _HANDLED_IN]
-        until = _at_work(row, told)
+        until = _at_work(row, handled)
         beside = [
             other
             for other, other_until in begun
@@ -121,11 +121,11 @@ def _at_work(start: Row, told: Sequence[Row]) -> float:
     for row in mine:
         if row["kind"] == "deliver" and row["seq"] > start["seq"]:
             break
-        asked = None if row.get("invisible_ms") is None else begin(row) + row["invisible_ms"] * 1000
+        lease_end = None if row.get("invisible_ms") is None else begin(row) + row["invisible_ms"] * 1000
         if row["kind"] == "deliver":
-            lease = FOREVER if row.get("auto_renew") else asked
+            lease = FOREVER if row.get("auto_renew") else lease_end
         elif row["kind"] == "change" and row["phase"] == "ok":
-            lease = lease if asked is None else asked
+            lease = lease if lease_end is None else lease_end
         elif row["kind"] == "handle.end" and row["seq"] > start["seq"]:
             return 0 if lease is None else min(row["t_wall_us"], lease)
     # A renewed lease without an end is that of a client which is gone: nobody knows since when.
@@ -133,13 +133,13 @@ def _at_work(start: Row, told: Sequence[Row]) -> float:
 
 
 def _is_ordered(history: MessageHistory) -> bool:
-    row = history.given[0].row
+    row = history.deliveries[0].row
     is_placed = row.get("message_group") and row.get("offset") is not None and not by_queue(row)
     return bool(history.settings.ordered and is_placed)
 
 
 def _lane(history: MessageHistory) -> tuple[object, ...]:
-    row = history.given[0].row
+    row = history.deliveries[0].row
     return row["topic"], row["group"], row["message_group"], row["broker"], row["queue"]
 
 

@@ -34,24 +34,24 @@ def _by(rows: Iterable[Row], *names: str) -> dict[tuple[Any, ...], list[Row]]:
 def transactions(observation: Observation) -> Iterator[Violation]:
     """Yield half messages delivered without a commit, and checks after a decision."""
     rows = [row for row in observation.of("send", "deliver", "tx.end", "tx.check") if row.get("tx_id")]
-    for transaction, told in _by(rows, "topic", "tx_id").items():
-        given = [row for row in told if row["kind"] == "deliver"]
-        ends = [row for row in told if row["kind"] == "tx.end" and row.get("phase") not in ("fail",)]
-        if len(given) == len(told):
+    for transaction, its_rows in _by(rows, "topic", "tx_id").items():
+        deliveries = [row for row in its_rows if row["kind"] == "deliver"]
+        ends = [row for row in its_rows if row["kind"] == "tx.end" and row.get("phase") not in ("fail",)]
+        if len(deliveries) == len(its_rows):
             continue
         commits = [begin(row) for row in ends if row["resolution"] == "commit"]
         rolled = any((row["resolution"], row["phase"]) == ("rollback", "ok") for row in ends)
-        if given and not (commits and min(commits) <= given[0]["t_wall_us"]):
+        if deliveries and not (commits and min(commits) <= deliveries[0]["t_wall_us"]):
             proven = observation.is_broker or rolled or bool(commits)
-            yield Violation("transactions", "INV-TX", BROKEN if proven else POSSIBLE, given[0])
+            yield Violation("transactions", "INV-TX", BROKEN if proven else POSSIBLE, deliveries[0])
         decided = [
             row for row in ends if row["phase"] == "ok" and row["resolution"] in ("commit", "rollback")
         ]
-        asked = [row for row in told if row["kind"] == "tx.check"]
+        checks = [row for row in its_rows if row["kind"] == "tx.check"]
         halves = observation.halves[transaction]
-        if not asked or not decided or halves > 1:
+        if not checks or not decided or halves > 1:
             continue
-        first, last = decided[0], asked[-1]
+        first, last = decided[0], checks[-1]
         late = last["t_wall_us"] > first["t_wall_us"] + CHECKED_US
         if late and not is_exempt(observation, first, last, acked=first["t_wall_us"], only="restart"):
             verdict = BROKEN if halves == 1 else POSSIBLE
@@ -68,9 +68,9 @@ def recalls(observation: Observation) -> Iterator[Violation]:
             if (row["topic"], row["message_id"]) == (topic, message)
         ]
         due = max((row["due_us"] for row in message_histories if row.get("due_us") is not None), default=None)
-        given = [row for row in message_histories if row["kind"] == "deliver"]
-        if at is not None and due is not None and at < due - RACE_US and given:
-            yield Violation("recall", "INV-RECALL", BROKEN, given[0])
+        deliveries = [row for row in message_histories if row["kind"] == "deliver"]
+        if at is not None and due is not None and at < due - RACE_US and deliveries:
+            yield Violation("recall", "INV-RECALL", BROKEN, deliveries[0])
 
 
 def owners(observation: Observation) -> Iterator[Violation]:
@@ -116,11 +116,11 @@ def _owned(row: Row | None) -> set[tuple[Any, ...]]:
 
 def pulled(observation: Observation) -> Iterator[Violation]:
     """Yield reads of a queue out of order without an assignment or seek in between."""
-    given = [row for row in observation.of("deliver") if is_read(row)]
+    reads = [row for row in observation.of("deliver") if is_read(row)]
     moves = [
         row for row in observation.of("assign", "seek") if row["kind"] == "seek" or grain(row) != "message"
     ]
-    for rows in _by(given, "group", "topic", "broker", "queue", "client_id", "recorder").values():
+    for rows in _by(reads, "group", "topic", "broker", "queue", "client_id", "recorder").values():
         for first, then in pairwise(sorted(rows, key=lambda row: int(row["seq"]))):
             moved = any(
                 row.get("client_id") == then["client_id"]
@@ -169,12 +169,12 @@ def serial(observation: Observation) -> Iterator[Violation]:
 
 def progress(observation: Observation) -> Iterator[Violation]:
     """Yield commits that fall, or are ahead of what was read."""
-    told = observation.of("commit", "deliver", "assign")
-    for queue in {(row["group"], *_queue(row)) for row in told if row["kind"] == "commit"}:
+    rows = observation.of("commit", "deliver", "assign")
+    for queue in {(row["group"], *_queue(row)) for row in rows if row["kind"] == "commit"}:
         if observation.settings_of(queue[0]).broadcast:
             continue
         last, highest, begun, read, filtered = None, None, None, None, False
-        for row in told:
+        for row in rows:
             if row["kind"] == "assign":
                 begun = row if grain(row) == "queue" and queue in _owned(row) else begun
             elif (row.get("group"), *_queue(row)) != queue:
@@ -184,11 +184,11 @@ def progress(observation: Observation) -> Iterator[Violation]:
                 read, filtered = row, filtered or row.get("filter") not in (None, "TAG:*")
             elif row["kind"] == "commit" and row.get("commit_offset") is not None:
                 fell = last is not None and row["commit_offset"] < last["commit_offset"]
-                known = begun is None or (read is not None and _at(read) > _at(begun))
+                is_after_begin = begun is None or (read is not None and _at(read) > _at(begun))
                 ahead = (
                     highest is not None
                     and row["commit_offset"] > highest["offset"] + 1
-                    and known
+                    and is_after_begin
                     and not filtered
                 )
                 proof = last if fell else highest
@@ -207,7 +207,7 @@ def _at(row: Row) -> tuple[int, int]:
 
 def fairness(observation: Observation) -> Iterator[Violation]:
     """Yield stalls of a normal group's queue of a minute or more in spite of polls."""
-    given = [
+    deliveries = [
         row
         for row in observation.of("deliver")
         if row["attempt"] == 1
@@ -218,7 +218,7 @@ def fairness(observation: Observation) -> Iterator[Violation]:
     polls = [
         row for row in observation.of("receive") if row["phase"] == "ok" and row.get("invoked_us") is not None
     ]
-    for rows in _by(given, "topic", "group", "broker", "queue").values():
+    for rows in _by(deliveries, "topic", "group", "broker", "queue").values():
         for first, then in pairwise(rows):
             waited = [row for row in rows if row["t_wall_us"] >= then["t_wall_us"]]
             ready = min(max(row["store_us"], row.get("due_us") or 0) for row in waited)
@@ -244,9 +244,9 @@ def handles(observation: Observation) -> Iterator[Violation]:
         and (row["kind"] == "deliver" or row["phase"] == "ok")
     ]
     for rows in _by(used, "delivery").values():
-        given = [row for row in rows if row["kind"] == "deliver"]
-        requests = {(row.get("receive_attempt"), row.get("batch_pos")) for row in given}
-        repeated = len(requests) == 1 and all(row.get("receive_attempt") for row in given)
+        deliveries = [row for row in rows if row["kind"] == "deliver"]
+        requests = {(row.get("receive_attempt"), row.get("batch_pos")) for row in deliveries}
+        repeated = len(requests) == 1 and all(row.get("receive_attempt") for row in deliveries)
         several = len({row["message_id"] for row in rows}) > 1
-        if given and ((len(given) > 1 and not repeated) or several):
+        if deliveries and ((len(deliveries) > 1 and not repeated) or several):
             yield Violation("handles", "INV-HANDLE", BROKEN, rows[-1])

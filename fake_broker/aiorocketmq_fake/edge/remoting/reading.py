@@ -93,8 +93,8 @@ class Reading:
 
     def _declared(self, request: Request) -> FilterExpression:
         group, topic = request.text("consumerGroup"), request.text("topic")
-        wanted = self._core.subscription(group, topic)
-        if wanted is None:
+        subscription = self._core.subscription(group, topic)
+        if subscription is None:
             is_known = self._core.members(group) is not None
             text = (
                 f"the consumer's subscription not exist: {topic}"
@@ -102,9 +102,9 @@ class Reading:
                 else f"group info not exist: {group}"
             )
             raise RequestError(ResponseCode.SUBSCRIPTION_NOT_EXIST, text)
-        if wanted.version < request.number("subVersion", 0):
+        if subscription.version < request.number("subVersion", 0):
             raise RequestError(ResponseCode.SUBSCRIPTION_NOT_LATEST, "the consumer's subscription not latest")
-        return FilterExpression(wanted.expression, wanted.type)
+        return FilterExpression(subscription.expression, subscription.type)
 
     def _pulled(self, pull: PullRequest, found: Pulled) -> Frame:
         queue = self._core.queue(pull.topic, pull.queue_id) or _NO_QUEUE

@@ -95,8 +95,8 @@ def _queue_ends(request: Request, core: Broker) -> Iterator[Need]:
 def _beat(request: Request, core: Broker) -> Iterator[Need]:
     for membership in memberships(load(request.frame.body)):
         yield Need(Right.GROUP, membership.group)
-        for wanted in membership.subscriptions:
-            yield from _read(wanted.topic, core)
+        for subscription in membership.subscriptions:
+            yield from _read(subscription.topic, core)
 
 
 def _lock(request: Request, core: Broker) -> Iterator[Need]:

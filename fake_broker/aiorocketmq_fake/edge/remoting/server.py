@@ -180,9 +180,9 @@ class RemotingServer:
                 raise FrameError(f"a frame of {size} bytes is none")
             frame = decode(await reader.readexactly(size))
             if frame.is_response:
-                asked = connection.answers.get(frame.opaque)
-                if asked is not None and not asked.done():
-                    asked.set_result(frame)
+                answer = connection.answers.get(frame.opaque)
+                if answer is not None and not answer.done():
+                    answer.set_result(frame)
                 continue
             await connection.room.acquire()
             connection.start(self._work(connection, frame))

@@ -31,12 +31,12 @@ def test_an_expression_matches_what_it_matched_on_a_real_server(text: str, expec
             parse(expression, APACHE_5_5)
         assert caught.value.code is Code.INTERNAL_SERVER_ERROR
         return
-    wanted = parse(expression, APACHE_5_5)
-    assert wanted is not None
-    found = [message.content.message_id for message in MESSAGES if wanted.selects(message)]
-    assert " ".join(found) == expected
+    filter_ = parse(expression, APACHE_5_5)
+    assert filter_ is not None
+    selected = [message.content.message_id for message in MESSAGES if filter_.selects(message)]
+    assert " ".join(selected) == expected
 
 
 def test_the_table_is_large_enough_to_mean_something() -> None:
     assert len(TABLE["matches"]) > 600
-    assert sum(found == "refused" for found in TABLE["matches"].values()) > 100
+    assert sum(result == "refused" for result in TABLE["matches"].values()) > 100

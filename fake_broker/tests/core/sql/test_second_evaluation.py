@@ -209,7 +209,7 @@ def test_parsed_expressions_keep_their_meaning(
     except Rejected:
         expected = "rejected"
     try:
-        found: object = parse(spaces + sentence.text + spaces, dialect).evaluate(properties.get)
+        value: object = parse(spaces + sentence.text + spaces, dialect).evaluate(properties.get)
     except NotComparableError:
-        found = "rejected"
-    assert found == expected
+        value = "rejected"
+    assert value == expected

@@ -71,9 +71,9 @@ def refusal_of(text: str, dialect: SqlDialect) -> str:
 @DIALECTS
 @given(text=st.one_of(st.text(max_size=60), st.lists(WORDS, max_size=25).map(" ".join)))
 def test_any_text_is_a_filter_or_is_refused_in_one_sentence(dialect: SqlDialect, text: str) -> None:
-    if said := refusal_of(text, dialect):
-        assert "\n" not in said or "\n" in text
-        assert 10 < len(said) < 200
+    if sentence := refusal_of(text, dialect):
+        assert "\n" not in sentence or "\n" in text
+        assert 10 < len(sentence) < 200
         return
     node = parse(text, dialect)
     for properties in ({}, {"a": "1", "b": "x", "TAGS": "true"}):
@@ -125,10 +125,10 @@ def test_hostile_expressions_are_soon_judged(dialect: SqlDialect, text: str) -> 
     ids=["in", "or", "and", "parentheses", "not"],
 )
 def test_large_expressions_of_good_will_are_served(dialect: SqlDialect, text: str) -> None:
-    wanted = parse(text, dialect)
+    filter_ = parse(text, dialect)
     expected = "OR" not in text
-    assert wanted.evaluate({"a": "5999"}.get) is expected
-    assert wanted.evaluate({"a": "5"}.get) is (not expected or "IN" in text)
+    assert filter_.evaluate({"a": "5999"}.get) is expected
+    assert filter_.evaluate({"a": "5"}.get) is (not expected or "IN" in text)
 
 
 @DIALECTS

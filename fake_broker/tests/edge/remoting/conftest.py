@@ -79,8 +79,12 @@ class Wire:
     # Requests in one word
 
     async def beat(self, client_id: str, group: str, *topics: str, **fields: Any) -> Frame:
-        wanted = [{"topic": topic, "subString": "*", "subVersion": 1} for topic in topics]
-        consumer = {"groupName": group, "subscriptionDataSet": wanted, "consumeType": "CONSUME_PASSIVELY"}
+        subscriptions = [{"topic": topic, "subString": "*", "subVersion": 1} for topic in topics]
+        consumer = {
+            "groupName": group,
+            "subscriptionDataSet": subscriptions,
+            "consumeType": "CONSUME_PASSIVELY",
+        }
         body = {"clientID": client_id, "consumerDataSet": [{**consumer, **fields}], "producerDataSet": []}
         return await self.ask(34, body)
 

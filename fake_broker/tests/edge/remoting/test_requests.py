@@ -241,9 +241,9 @@ async def test_offsets_by_time(patient_broker: FakeBroker) -> None:
             await patient_broker.clock.advance(seconds=1)
 
         async def found(boundary: str) -> list[str]:
-            wanted = (-1, 0, times[5], times[4] + 1, times[9] + 9)
+            moments = (-1, 0, times[5], times[4] + 1, times[9] + 9)
             fields = {"topic": "t", "queueId": 0, "boundaryType": boundary}
-            return [(await wire.ask(29, **fields, timestamp=each)).fields["offset"] for each in wanted]
+            return [(await wire.ask(29, **fields, timestamp=each)).fields["offset"] for each in moments]
 
         assert await found("LOWER") == ["0", "0", "5", "5", "10"]
         assert await found("UPPER") == ["0", "0", "5", "4", "9"]
@@ -275,8 +275,8 @@ async def test_a_reset_moves_who_pulls_next_and_no_commit_undoes_it(wire: Any) -
     assert (await wire.ask(222, **reset, queueId=0, offset=8)).code == 1
     assert (await wire.ask(222, **{**reset, "group": "nobody"}, timestamp=0)).code == 26
     assert (await wire.ask(222, **{**reset, "topic": "nowhere"}, timestamp=0)).code == 17
-    found = await wire.ask(222, **reset, queueId=0, offset=2, timestamp=-1)
-    assert found.body == b'{"offsetTable":{{"brokerName":"broker-a","queueId":0,"topic":"t"}:2}}'
+    answer = await wire.ask(222, **reset, queueId=0, offset=2, timestamp=-1)
+    assert answer.body == b'{"offsetTable":{{"brokerName":"broker-a","queueId":0,"topic":"t"}:2}}'
     assert (await wire.ask(14, **place)).fields["offset"] == "2"
     ignored = await wire.ask(15, **place, commitOffset=6)
     assert (ignored.code, ignored.remark) == (0, "Offset has been previously reset")
@@ -291,11 +291,11 @@ async def test_a_question_about_a_member_is_answered_by_it(wire: Any, connect: A
     member = await connect()
     await member.beat("c", "g", "t")
     assert (await member.next_push()).code == 40
-    asked = wire.send(307, consumerGroup="g", clientId="c")
+    opaque = wire.send(307, consumerGroup="g", clientId="c")
     question = await member.next_push()
     assert (question.code, question.fields) == (307, {"consumerGroup": "g", "clientId": "c"})
     member.writer.write(encode(Frame(0, {}, b"how I do", question.opaque, 1)))
-    assert (await asyncio.wait_for(asked, 5)).body == b"how I do"
+    assert (await asyncio.wait_for(opaque, 5)).body == b"how I do"
     assert (await wire.ask(307, consumerGroup="g", clientId="d")).code == 1
 
 
@@ -392,8 +392,8 @@ async def test_topics_and_groups_are_created_changed_and_deleted(broker: FakeBro
     assert (await wire.ask(17, **topic, attributes="+message.type=ODD")).code == 1
     for minutes in ("soon", "9" * 400):
         assert (await wire.ask(17, **topic, attributes=f"+lite.topic.expiration={minutes}")).code != 0
-    (made,) = [each for each in broker.topics() if each.name == "new"]
-    assert (made.type, made.read_queues) == ("FIFO", 5), "without attributes, those of the topic stay"
+    (created,) = [each for each in broker.topics() if each.name == "new"]
+    assert (created.type, created.read_queues) == ("FIFO", 5), "without attributes, those of the topic stay"
     assert "new" in json.loads((await wire.ask(206)).body)["topicList"]
     for _ in range(2):
         assert (await wire.ask(215, topic="new")).code == 0
@@ -421,11 +421,11 @@ async def test_a_checked_producer_ends_its_transaction(patient_broker: FakeBroke
         assert (await wire.pulled("t")).code == 19
         unanswered = wire.send(37, tranStateTableOffset=sent.fields["queueOffset"], commitOrRollback=0)
         await broker.clock.advance(seconds=61)
-        asked = await wire.next_push()
-        assert (asked.code, asked.flag, asked.fields["transactionId"]) == (39, 2, "U1")
-        assert b"TRANSACTION_CHECK_TIMES\x01" in asked.body
-        assert asked.body[36:40] == bytes(4)
-        end = {"tranStateTableOffset": asked.fields["tranStateTableOffset"], "fromTransactionCheck": "true"}
+        check = await wire.next_push()
+        assert (check.code, check.flag, check.fields["transactionId"]) == (39, 2, "U1")
+        assert b"TRANSACTION_CHECK_TIMES\x01" in check.body
+        assert check.body[36:40] == bytes(4)
+        end = {"tranStateTableOffset": check.fields["tranStateTableOffset"], "fromTransactionCheck": "true"}
         assert (await wire.ask(37, **end, commitOrRollback=7)).code == 1
         assert (await wire.ask(37, **end, commitOrRollback=8)).code == 0
         assert (await wire.ask(37, **end, commitOrRollback=8)).code == 1

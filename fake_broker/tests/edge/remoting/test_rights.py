@@ -44,8 +44,8 @@ class Login:
     def signed(self, body: bytes, fields: dict[str, Any]) -> dict[str, str]:
         texts = {name: str(value) for name, value in fields.items()} | {"AccessKey": self._access_key}
         content = "".join(texts[name] for name in sorted(texts)).encode() + body
-        made = hmac.digest(self._secret.encode(), content, "sha1")
-        return texts | {"Signature": b64encode(made).decode()}
+        signature = hmac.digest(self._secret.encode(), content, "sha1")
+        return texts | {"Signature": b64encode(signature).decode()}
 
     async def ask(self, code: int, body: object = b"", **fields: Any) -> Frame:
         content = body if isinstance(body, bytes) else json.dumps(body).encode()
@@ -116,8 +116,8 @@ async def test_a_binary_header_is_signed_alike(app: Login, wire: Wire) -> None:
 
 
 def beat(group: str, *topics: str) -> dict[str, object]:
-    wanted = [{"topic": topic, "subString": "*", "subVersion": 1} for topic in topics]
-    return {"clientID": "c", "consumerDataSet": [{"groupName": group, "subscriptionDataSet": wanted}]}
+    subscriptions = [{"topic": topic, "subString": "*", "subVersion": 1} for topic in topics]
+    return {"clientID": "c", "consumerDataSet": [{"groupName": group, "subscriptionDataSet": subscriptions}]}
 
 
 def lock(group: str, *topics: str) -> dict[str, object]:
@@ -255,9 +255,9 @@ async def test_a_running_info_request_hides_its_caller(admin: Login, guarded: An
     assert (await Login(member, "admin").ask(34, beat("g", "t"))).code == 0
     await member.next_push()
     asking = asyncio.ensure_future(admin.ask(307, consumerGroup="g", clientId="c", jstackEnable="true"))
-    asked = await member.next_push()
-    assert asked.fields == {"consumerGroup": "g", "clientId": "c", "jstackEnable": "true"}
-    member.writer.write(encode(Frame(0, {}, b"{}", asked.opaque, flag=1)))
+    pushed = await member.next_push()
+    assert pushed.fields == {"consumerGroup": "g", "clientId": "c", "jstackEnable": "true"}
+    member.writer.write(encode(Frame(0, {}, b"{}", pushed.opaque, flag=1)))
     assert (await asking).code == 0
 
 

@@ -132,15 +132,15 @@ async def test_many_clients_begin_handshakes_at_once() -> None:
     tls = ServerTls.self_made()
     async with FakeBroker(remoting_port=0, tls=tls) as broker:
         context = trusting(tls)
-        found = await asyncio.gather(*(names(broker, context) for _ in range(100)))
-        assert all(b"topicList" in each for each in found)
+        results = await asyncio.gather(*(names(broker, context) for _ in range(100)))
+        assert all(b"topicList" in each for each in results)
 
 
 @pytest.mark.parametrize("also_plain", [False, True])
 async def test_our_clients_speak_tls_with_it(also_plain: bool) -> None:
-    made = ServerTls.self_made(also_plain=also_plain)
-    options: dict[str, Any] = {"tls": Tls(ca=made.trust)}
-    async with FakeBroker(remoting_port=0, tls=made) as broker, asyncio.timeout(PATIENCE):
+    tls = ServerTls.self_made(also_plain=also_plain)
+    options: dict[str, Any] = {"tls": Tls(ca=tls.trust)}
+    async with FakeBroker(remoting_port=0, tls=tls) as broker, asyncio.timeout(PATIENCE):
         namesrv = f"namesrv://{broker.remoting_endpoint}"
         async with Admin(namesrv, **options) as admin:
             await admin.create_topic("t", queues=1)

@@ -121,24 +121,24 @@ async def test_three_members_share_seven_queues_until_one_leaves(broker: FakeBro
         async with AsyncExitStack() as third:
             await group.member(third, "third")
             await group.until(lambda: group.is_shared(2, 2, 3))
-            wanted = await send(broker, "orders", range(50))
-            await group.until(lambda: group.read.keys() == wanted)
+            sent = await send(broker, "orders", range(50))
+            await group.until(lambda: group.read.keys() == sent)
         del group.queues["third"]
         await group.until(lambda: group.is_shared(3, 4))
-        wanted |= await send(broker, "orders", range(50, 100))
-        await group.until(lambda: group.read.keys() == wanted)
+        sent |= await send(broker, "orders", range(50, 100))
+        await group.until(lambda: group.read.keys() == sent)
     assert all(place.lag == 0 for place in broker.progress("g"))
     if ordered:
         assert set(group.read.values()) == {1}
 
 
 async def test_every_member_of_a_broadcast_reads_everything(broker: FakeBroker, tmp_path: Path) -> None:
-    wanted = await send(broker, "orders", range(20))
+    sent = await send(broker, "orders", range(20))
     group = Group(broker)
     async with AsyncExitStack() as stack:
         for name in ("first", "second"):
             await group.member(stack, name, broadcast=Broadcast(name, tmp_path))
-        await group.until(lambda: group.read == Counter(dict.fromkeys(wanted, 2)))
+        await group.until(lambda: group.read == Counter(dict.fromkeys(sent, 2)))
     assert broker.progress("g") == ()
 
 
@@ -176,9 +176,9 @@ async def test_reading_continues_at_a_reset_offset(broker: FakeBroker) -> None:
 
 async def test_filters_leave_messages_out(broker: FakeBroker) -> None:
     await send(broker, "line", range(6))
-    for wanted, bodies in (("even", [b"0", b"2", b"4"]), (Sql("number > 3"), [b"4", b"5"])):
+    for filter_, bodies in (("even", [b"0", b"2", b"4"]), (Sql("number > 3"), [b"4", b"5"])):
         async with PullConsumer(
-            namesrv(broker), group=f"g{len(bodies)}", filters={"line": wanted}
+            namesrv(broker), group=f"g{len(bodies)}", filters={"line": filter_}
         ) as consumer:
             consumer.assign(await consumer.queues("line"))
             assert await read(consumer, len(bodies)) == bodies
@@ -219,12 +219,12 @@ async def test_reading_continues_after_a_restart(broker: FakeBroker) -> None:
     group = Group(broker)
     async with AsyncExitStack() as stack:
         await group.member(stack, "only")
-        wanted = await send(broker, "orders", range(10))
-        await group.until(lambda: group.read.keys() == wanted)
+        sent = await send(broker, "orders", range(10))
+        await group.until(lambda: group.read.keys() == sent)
         await broker.crash()
         await broker.start()
-        wanted |= await send(broker, "orders", range(10, 20))
-        await group.until(lambda: group.read.keys() == wanted)
+        sent |= await send(broker, "orders", range(10, 20))
+        await group.until(lambda: group.read.keys() == sent)
         assert group.is_shared(7)
 
 

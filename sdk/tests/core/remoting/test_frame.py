@@ -80,10 +80,10 @@ def test_frames_are_found_however_the_network_cuts_them(frames: list[Frame], dat
     stream = b"".join(map(encode, frames))
     cuts = sorted(data.draw(st.lists(st.integers(0, len(stream)), max_size=6)))
     reader = FrameReader()
-    found: list[Frame] = []
+    decoded: list[Frame] = []
     for start, end in zip([0, *cuts], [*cuts, len(stream)], strict=True):
-        found += reader.feed(stream[start:end])
-    assert found == frames
+        decoded += reader.feed(stream[start:end])
+    assert decoded == frames
 
 
 @given(content=st.binary(max_size=200))
@@ -99,7 +99,7 @@ def test_a_damaged_header_is_a_frame_or_malformed_and_nothing_else(
     damaged = bytearray(encode(wanted, Serialization.BINARY))
     damaged[min(position, len(damaged) - 1)] = byte
     with contextlib.suppress(MalformedFrameError):
-        assert {type(found) for found in FrameReader().feed(bytes(damaged))} <= {Frame}
+        assert {type(each) for each in FrameReader().feed(bytes(damaged))} <= {Frame}
 
 
 @pytest.mark.parametrize(
