@@ -106,7 +106,7 @@ class RealServers:
 
 
 class Place:
-    """A server as tests see it, with topics, groups and names that nobody else uses."""
+    """A server as tests see it, with topics, groups and names of its own."""
 
     def __init__(self, target: str, fake: FakeBroker | None, real: RealServer | None) -> None:
         self.target = target
@@ -159,7 +159,7 @@ class Place:
             pytest.skip(f"Apache RocketMQ {self.target}: {why}")
 
     def name(self, kind: str) -> str:
-        """A name that nobody has used."""
+        """An unused name."""
         return f"{kind}-{_RUN}-{next(_NUMBERS)}"
 
     async def topic(self, name: str | None = None, *, kind: str = "NORMAL", queues: int = 1) -> str:
@@ -232,7 +232,7 @@ class Arrivals:
         self.add(message)
 
     def add(self, *messages: ReceivedMessage) -> None:
-        """Take down what came in another way."""
+        """Record what came in another way."""
         self.messages += messages
         self._news.set()
 
@@ -251,7 +251,7 @@ class Arrivals:
 
 
 class HeldThreads(Executor):
-    """An executor of one thread that starts work only when let go, and tells how much it was given."""
+    """An executor of one thread that starts work only when let go, and counts what it was given."""
 
     def __init__(self) -> None:
         self.given = 0
@@ -330,7 +330,7 @@ LostLeases = Callable[[FakeBroker], AbstractAsyncContextManager[None]]
 
 @pytest.fixture(scope="session")
 def lost_leases() -> LostLeases:
-    """Meanwhile, set a broker's clock forward to the end of each lease that somebody has held for half a second.
+    """Meanwhile, set a broker's clock forward to the end of each lease held for half a second.
 
     Only the server's time brings back what was given to a poll that crashed.
     """

@@ -23,7 +23,7 @@ MOST_POINTS = 60
 
 
 class Pointed(GrpcioTransport):
-    """The ordinary transport, which cancels a task at one of the points where somebody waits for it."""
+    """The ordinary transport, which cancels a task at one of the points where it is awaited."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -40,7 +40,7 @@ class Pointed(GrpcioTransport):
         return self._victim is None
 
     async def point(self) -> None:
-        """One point: a call begins or has ended."""
+        """One point: a call begins or completes."""
         if self.strike():
             await asyncio.sleep(0)
 
@@ -99,7 +99,7 @@ class PointedStream:
 
 @pytest.fixture
 async def still() -> AsyncIterator[FakeBroker]:
-    """A broker whose clock stands still, with three messages."""
+    """A broker with a paused clock and three messages."""
     async with FakeBroker(profile="apache-5.5", clock="manual") as broker:
         await broker.create_topic("orders", queues=1)
         await broker.create_group("billing")
@@ -131,7 +131,7 @@ def nothing_is_left(broker: FakeBroker) -> None:
 
 
 async def all_comes_again(broker: FakeBroker, but: set[bytes]) -> None:
-    """What was not acked is delivered once its lease is over: nothing is lost and nothing is copied."""
+    """What was not acked is delivered once its lease has expired: nothing is lost and nothing is copied."""
     await broker.clock.advance(seconds=120)
     bodies: list[bytes] = []
     async with simple_consumer(broker.endpoint) as consumer:
@@ -175,7 +175,7 @@ async def test_a_start_cancelled_at_any_point_leaves_nothing_behind(still: FakeB
         if not isinstance(outcome, asyncio.CancelledError):
             await consumer.__aexit__(None, None, None)
         assert transport._channels == {}
-        # A server whose answer to our settings was not read yet is not told good-bye, and forgets us by itself.
+        # A server whose answer to our settings was not read yet gets no termination request: it expires the client.
         await still.clock.advance(seconds=300)
         nothing_is_left(still)
         if not reached:

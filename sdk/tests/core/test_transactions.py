@@ -1,4 +1,4 @@
-"""How transactions stand, and what a server that asks is told (broker-semantics.md, 9)."""
+"""States of transactions, and the answers to checks (broker-semantics.md, 9)."""
 
 import pytest
 from aiorocketmq._core.transactions import QUIET, Answer, Decisions, Resolution
@@ -60,7 +60,7 @@ FINAL = st.sampled_from([Resolution.COMMIT, Resolution.ROLLBACK])
 
 
 class Life(RuleBasedStateMachine):
-    """Whatever happens in whatever order, a server is never told to commit what was rolled back, or the reverse."""
+    """Whatever happens in whatever order, a rolled-back transaction is never committed, or the reverse."""
 
     def __init__(self) -> None:
         super().__init__()

@@ -30,7 +30,7 @@ async def broker() -> AsyncIterator[FakeBroker]:
 
 @pytest.fixture
 async def still() -> AsyncIterator[FakeBroker]:
-    """A broker whose clock stands still until it is moved."""
+    """A broker with a clock that only the test moves."""
     async with FakeBroker(clock="manual") as broker:
         await broker.create_topic("orders")
         await broker.create_group("billing")
@@ -51,7 +51,7 @@ async def consumer(broker: FakeBroker) -> AsyncIterator[SimpleConsumer]:
 
 @pytest.fixture
 def awaiting(broker: FakeBroker) -> Awaiting:
-    """`async with awaiting(PollParked): ...` ends when the broker has told such an event after the block began."""
+    """`async with awaiting(PollParked): ...` ends when the broker has emitted such an event after the block began."""
 
     @asynccontextmanager
     async def awaiting(kind: type[object]) -> AsyncIterator[None]:

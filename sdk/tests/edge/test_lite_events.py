@@ -17,7 +17,7 @@ ADD, ALL, REMOVE, TAKEN = LiteChange.ADD, LiteChange.ALL, LiteChange.REMOVE, Lit
 
 
 class Listening(Hook):
-    """Keeps what was told of lite topics."""
+    """Keeps the events of lite topics."""
 
     def __init__(self) -> None:
         self.events: list[LiteSyncEvent] = []

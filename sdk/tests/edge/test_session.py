@@ -1,4 +1,4 @@
-"""What a client does besides its work: stay known, recover, share a connection, sign."""
+"""Session upkeep of a client: stay known, recover, share a connection, sign."""
 
 import asyncio
 import logging

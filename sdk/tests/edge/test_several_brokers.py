@@ -1,4 +1,4 @@
-"""Consumers of a topic on several brokers: an empty or dead broker delays nobody."""
+"""Consumers of a topic on several brokers: an empty or dead broker delays no other."""
 
 import asyncio
 from collections import Counter
@@ -14,7 +14,7 @@ from sdk.tests.clients import push_consumer, simple_consumer
 
 @pytest.fixture
 async def cluster() -> AsyncIterator[FakeBroker]:
-    """Three brokers behind one route, whose clock stands still: no poll ends by itself."""
+    """Three brokers behind one route, with a paused clock: no poll ends by itself."""
     async with FakeBroker(brokers=3, clock="manual") as cluster:
         await cluster.create_topic("orders", queues=1)
         await cluster.create_group("billing")

@@ -1,4 +1,4 @@
-"""Servers that ask how a transaction ended, and what they are told."""
+"""Transaction checks by servers, and the answers."""
 
 import asyncio
 import logging
@@ -74,7 +74,7 @@ async def until_asked(broker: FakeBroker, events: EventStream) -> None:
 
 @asynccontextmanager
 async def logging_of(name: str, text: str) -> AsyncIterator[None]:
-    """Ends when the logger `name` has told something with `text`."""
+    """Ends when the logger `name` has logged `text`."""
     logged = asyncio.Event()
 
     class Listening(logging.Handler):

@@ -39,7 +39,7 @@ PATIENCE = 40.0
 AT_ONCE = 8
 """Cells that are played at a time: few enough that time-outs are not those of a busy machine."""
 TICK = 0.1
-"""Real seconds between two looks at whether anything goes on."""
+"""Real seconds between two checks for activity."""
 
 
 class Scene:
@@ -84,7 +84,7 @@ class Scene:
 
     @property
     def came_again(self) -> bool:
-        """Whether a message was stored or handed out more than once."""
+        """Whether a message was stored or delivered more than once."""
         stored = self.broker.messages("orders") + self.broker.messages("fifo")
         deliveries = self.broker.deliveries()
         return len(stored) > 1 or len(deliveries) > max(1, len(stored))

@@ -198,7 +198,7 @@ async def test_what_is_over_does_not_fill_a_sqlite_store_for_ever(tmp_path: Path
 
 
 class Deliveries(Hook):
-    """Counts what a handler was called with, and tells of acks; stands before the hook under test."""
+    """Counts what a handler was called with, and reports acks; called before the hook under test."""
 
     def __init__(self) -> None:
         self.calls = 0
@@ -352,7 +352,7 @@ def received(topic: str = "orders", group: str = "billing", namespace: str = "")
 
 
 class Broken(MemoryStore):
-    """Cannot be asked or told from the step `broken` on."""
+    """Fails from the step `broken` on."""
 
     def __init__(self, broken: str) -> None:
         super().__init__()

@@ -251,7 +251,7 @@ async def test_metrics_have_the_official_names_buckets_and_labels(
 
 
 class Acknowledged(Hook):
-    """Tells when a message is acknowledged; stands behind the hook under test, which has seen it by then."""
+    """Reports when a message is acknowledged; called after the hook under test, which has seen it by then."""
 
     def __init__(self) -> None:
         self.seen = asyncio.Event()
@@ -380,7 +380,7 @@ async def test_a_server_that_asks_for_metrics_gets_them_signed_and_one_that_stop
     ) as producer:
         async with asyncio.timeout(20):
             await producer.send(Message("orders", b"x"))
-            # The next regular export is a minute away; a server that asks anew gets one at once.
+            # The next regular export is a minute away; a server that enables it again gets one at once.
             await transport.ask_anew(producer)
             request, headers = await collector.taken.get()
     assert headers["authorization"].startswith("MQv2-HMAC-SHA1 Credential=key")

@@ -1,4 +1,4 @@
-"""The file of a broadcast consumer: Java's layouts, other topics beside ours, damage, and a kill at any moment."""
+"""The file of a broadcast consumer: Java's layouts, foreign topics, damage, and a kill at any moment."""
 
 from __future__ import annotations
 

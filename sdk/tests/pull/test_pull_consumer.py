@@ -346,7 +346,7 @@ async def test_auto_commit_stores_on_leaving_what_the_loop_has_finished_with(
     async with PullConsumer(broker.endpoint, group="audit", max_messages=2, auto_commit=3600) as consumer:
         [queue, _] = await consumer.queues("orders")
         consumer.assign([queue])
-        await read(consumer, 4)  # the second batch is handed out, not finished
+        await read(consumer, 4)  # the second batch is returned, not finished
 
     async with PullConsumer(broker.endpoint, group="audit") as consumer:
         assert await consumer.committed(queue) == 2

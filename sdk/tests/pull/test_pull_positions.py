@@ -158,7 +158,7 @@ def test_an_empty_answer_behind_a_batch_does_not_commit_the_batch(next_offset: i
 
 
 def test_an_empty_answer_that_goes_back_to_the_first_offset_is_committed_too() -> None:
-    """A topic that was made anew starts at offset 0, which is a position like any other."""
+    """A recreated topic starts at offset 0, which is a position like any other."""
     positions = placed()
     ticket = pulled(positions, 14)
     positions.take(ticket)

@@ -16,7 +16,7 @@ PATIENCE = 10.0
 
 @pytest.fixture(params=["documented", "apache-5.5"])
 async def broker(request: pytest.FixtureRequest) -> AsyncIterator[FakeBroker]:
-    """A fake broker whose clock stands still, with a topic and a group of the usual names."""
+    """A fake broker with a paused clock, a topic and a group of the usual names."""
     async with FakeBroker(profile=request.param, clock="manual") as broker:
         await broker.create_topic("orders")
         await broker.create_group("billing")
@@ -45,7 +45,7 @@ async def ordered_producer(ordered_broker: FakeBroker) -> AsyncIterator[Producer
 
 
 class Seen:
-    """A handler that keeps what it gets, and does what it is told with some bodies."""
+    """A handler that keeps what it gets, and fails as configured for some bodies."""
 
     def __init__(self) -> None:
         self.messages: list[ReceivedMessage] = []

@@ -30,7 +30,7 @@ class Alarm:
 
 
 class HandClock:
-    """A clock that stands still between two steps of a test."""
+    """A clock that is paused between two steps of a test."""
 
     def __init__(self) -> None:
         self._now = 1000.0
@@ -72,7 +72,7 @@ class HandClock:
 
 
 class Server:
-    """Takes changes, and fails them or leaves them without an answer as told."""
+    """Takes changes, and fails them or leaves them without an answer as configured."""
 
     def __init__(self, clock: HandClock) -> None:
         self._clock = clock
@@ -211,7 +211,7 @@ async def test_a_renewal_without_an_answer_delays_no_other(
 async def test_a_lease_that_began_before_it_was_held_is_renewed_in_time(
     keeper: LeaseKeeper, server: Server, clock: HandClock, leased: Leased
 ) -> None:
-    """What a simple consumer kept for its next call has used up a part of its lease, beside another that has not."""
+    """What a simple consumer kept for its next call has used up a part of its lease, another has not."""
     keeper.add(leased("fresh"))
     keeper.add(leased("kept", age=0.45 * LEASE))
     await clock.pass_by(0.1 * LEASE)

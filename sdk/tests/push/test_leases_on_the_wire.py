@@ -43,7 +43,7 @@ async def test_a_dead_letter_after_the_handler_extended_its_lease_is_the_right_m
     await producer.send(Message("orders", b"bad"))
     async with push_consumer(broker.endpoint, handler=handle):
         await history.shows(DeadLettered)
-        # Profile apache-5.5: the newest lease is acked as well, else the message would come again.
+        # Profile apache-5.5: the newest lease is acked as well, else the message would be redelivered.
         await history.shows(Acked, 2 if broker.profile.name == "apache-5.5" else 1)
         await broker.clock.advance(hours=3)
 
@@ -72,7 +72,7 @@ async def test_a_message_that_its_handler_acked_itself_is_not_settled_again(
 async def test_a_lost_lease_in_an_ordered_group_takes_the_followers_back_with_it(
     ordered_broker: FakeBroker, ordered_producer: Producer, seen: Any, ordered_history: Any
 ) -> None:
-    """The broker hands the first one out again, so those behind it must come again, too."""
+    """The broker redelivers the first one, so those behind it must be redelivered, too."""
     gate = seen.hold(b"a1")
     for body in (b"a1", b"a2", b"a3"):
         await ordered_producer.send(Message("orders", body, message_group="a"))

@@ -1,4 +1,4 @@
-"""The push consumer against a fake broker on a real port; the broker's clock moves only when told to."""
+"""The push consumer against a fake broker on a real port; only the test moves the broker's clock."""
 
 import asyncio
 import threading

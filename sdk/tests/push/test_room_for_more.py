@@ -13,7 +13,7 @@ BACKLOG = 70
 
 
 async def test_a_poll_beside_others_is_woken_when_they_end_with_little() -> None:
-    """Room for three batches: two came, and the poll beside them keeps the last third until it ends with six."""
+    """Room for three batches: two came, and the concurrent poll keeps the last third until it ends with six."""
     handled: list[str] = []
     gate, all_came, all_handled, done = asyncio.Event(), asyncio.Event(), asyncio.Event(), asyncio.Event()
     waiting = 0
@@ -35,7 +35,7 @@ async def test_a_poll_beside_others_is_woken_when_they_end_with_little() -> None
         await broker.create_group("billing")
         async with Producer(broker.endpoint) as producer:
             await producer.send_many([Message("orders", b"%d" % number) for number in range(BACKLOG)])
-            # The third receive is the one beside the first poll's second.
+            # The third receive is concurrent with the first poll's second.
             broker.faults.delay("ReceiveMessage", 0.5, skip=2, times=1)
             consumer = push_consumer(
                 broker.endpoint,

@@ -99,7 +99,7 @@ async def test_queues_stay_assigned_while_the_server_cannot_be_asked(
     async with push_consumer(broker.endpoint, handler=seen) as consumer:
         with broker.faults.refuse("QueryAssignment", "INTERNAL_SERVER_ERROR") as refused:
             async with asyncio.timeout(10):
-                while refused.hits < 3:  # noqa: ASYNC110  # the broker tells nobody
+                while refused.hits < 3:  # noqa: ASYNC110  # the broker emits no event
                     await asyncio.sleep(0.001)
             await send(producer, b"1")
             await seen.ends(1)

@@ -106,7 +106,7 @@ async def test_retry_later_in_an_ordered_group_goes_by_the_clock() -> None:
 async def test_a_handler_that_waits_for_the_test_is_named_and_its_lease_kept(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    """The clock goes on after its patience, waits for that handler no more, and renews on."""
+    """The clock continues after its patience, waits for that handler no more, and renews on."""
     async with AsyncExitStack() as stack:
         broker = await broker_with(stack, ordered=False, backoff=[1], max_attempts=3)
         gate = asyncio.Event()

@@ -1,4 +1,4 @@
-"""Events as clients would tell them, and what a recorder made of them."""
+"""Events as clients emit them, and what a recorder made of them."""
 
 from __future__ import annotations
 

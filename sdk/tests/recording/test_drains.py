@@ -64,7 +64,7 @@ ACKED = AckEvent(phase=Phase.OK, **SETTLED)
 
 
 class Story:
-    """Tells events at instants, and keeps what they show."""
+    """Reports events at instants, and keeps the drains."""
 
     def __init__(self) -> None:
         self.told: list[Drained] = []

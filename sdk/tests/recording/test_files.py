@@ -34,7 +34,7 @@ def quiet_recorder(tmp_path: Path, **more: Any) -> Recorder:
 
 
 def appeared(folder: Path, pattern: str) -> list[Path]:
-    """Wait for files; what makes them is a thread that nobody can be asked to wait for."""
+    """Wait for files; they are made by a thread that offers no wait."""
     deadline = time.monotonic() + 30
     while not (paths := sorted(folder.glob(pattern))) and time.monotonic() < deadline:
         time.sleep(0.01)

@@ -1,4 +1,4 @@
-"""The rows that a recorder writes are complete, ordered and joined, and tell what is missing."""
+"""The rows that a recorder writes are complete, ordered and joined, and report what is missing."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ def test_a_recording_runs_from_the_first_event_to_the_last_clients_stop(recorder
 
 
 def test_a_client_that_starts_again_begins_a_recorder_of_its_own(recorder: Recorder) -> None:
-    for facts in (20_000, 0):  # the first one's file is still being written when the second one has ended
+    for facts in (20_000, 0):  # the first one's file is still being written when the second one is complete
         recorder.observe(ClientEvent(client=PRODUCER, running=True))
         for _ in range(facts):
             recorder.observe(SettingsEvent(client=PRODUCER, ordered=False, max_attempts=3))

@@ -1,4 +1,4 @@
-"""What happens to every message is taken down without events, and recorded as if there had been events."""
+"""What happens to every message is recorded without events, and recorded as if there had been events."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ OF_THE_RECORDER = {"recorder", "boot", "run_id", "t_real_us"}
 
 
 class ByEvents(Hook):
-    """Hands every event on to a recorder, as a hook of somebody's own may do."""
+    """Passes every event to a recorder, as a user's hook may do."""
 
     def __init__(self, recorder: Recorder) -> None:
         self._recorder = recorder

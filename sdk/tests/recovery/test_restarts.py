@@ -1,4 +1,4 @@
-"""A broker that stops and comes back under running clients: all go on by themselves, nothing acknowledged is lost."""
+"""A broker that stops and is available again under running clients: all recover by themselves, nothing acknowledged is lost."""
 
 import asyncio
 from collections.abc import Awaitable, Callable
@@ -20,7 +20,7 @@ T = TypeVar("T")
 AWAY = 5.0
 """Seconds of an outage that is no mere restart: pauses between tries are as long as they get by then."""
 PACE = 0.02
-"""Seconds between the tries of an application that goes on after an error that may pass."""
+"""Seconds between the tries of an application that retries after an error that may pass."""
 
 
 async def persistently(call: Callable[[], Awaitable[T]], patience: float = 20.0) -> T:
@@ -185,7 +185,7 @@ async def test_nothing_acknowledged_is_lost_over_several_crashes(profile: str, a
                 await arrivals.satisfy(partial(at_least, arrivals, count))
                 await restart_hard(broker)
             await asyncio.wait_for(task, 30)
-            # What was handed out into a broken connection comes again when its lease ends.
+            # What was delivered into a broken connection is redelivered when its lease expires.
             await broker.clock.advance(seconds=60, patience=1)
             await arrivals.contain(*stored)
 
@@ -228,7 +228,7 @@ async def test_broken_settings_streams_are_opened_again_and_nothing_stops(
             await producer.send(Message("orders", b"during"))
             await arrivals.contain(b"during")
             async with asyncio.timeout(20):
-                while opened.seen < 2:  # noqa: ASYNC110  # the broker tells nobody
+                while opened.seen < 2:  # noqa: ASYNC110  # the broker emits no event
                     await asyncio.sleep(PACE)
         reply = await broker.verify_message(consumer.client_id, "orders", receipt.message_id)
 

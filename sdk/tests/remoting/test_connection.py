@@ -156,7 +156,7 @@ async def test_a_request_of_the_peer_is_handed_on_and_answered_as_unknown(serve:
         if frame.is_response:
             answered.set()
             return None
-        # The peer's number is that of our own request: the flag alone tells them apart.
+        # The peer's number is that of our own request: they differ by the flag alone.
         return encode(Frame(code=307, opaque=frame.opaque)) + encode(ok(frame))
 
     server = await serve(reply)

@@ -64,7 +64,7 @@ async def test_a_pull_asks_as_javas_lite_consumer_does_and_goes_on_where_it_is_t
         assert second.fields["queueOffset"] == "50"
         await reader.commit(batch)
     assert script.offsets == {0: 50}
-    # Whoever assigns queues itself is no member, whose heartbeat would change the subscription of the group.
+    # A consumer that assigns queues itself is no member: a heartbeat would change the subscription of the group.
     assert not requests(server, RequestCode.HEART_BEAT)
 
 

@@ -344,7 +344,7 @@ async def test_in_order_a_failed_message_runs_again_before_those_behind_it(
 
 
 def joining(broker: Broker, other: str) -> None:
-    """Let another member be there, and tell the first one of it at its next heartbeat."""
+    """Let another member join, and notify the first one at its next heartbeat."""
     broker.script.consumers.append(other)
 
     def beat(frame: Frame) -> bytes:

@@ -1,4 +1,4 @@
-"""What a recording tells of consumers of the remoting protocol, which read whole queues."""
+"""Recordings of consumers of the remoting protocol, which read whole queues."""
 
 from __future__ import annotations
 

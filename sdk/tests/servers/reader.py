@@ -18,7 +18,7 @@ say = partial(print, flush=True)
 
 
 class Assignments(Hook):
-    """Tells how many queues of the topic the member has; a push consumer has its group's retry topic, too."""
+    """Prints how many queues of the topic the member has; a push consumer has its group's retry topic, too."""
 
     def __init__(self, topic: str) -> None:
         self._topic = topic

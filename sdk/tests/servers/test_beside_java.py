@@ -36,7 +36,7 @@ class JavaMember:
         self._news = news
 
     async def listen(self) -> None:
-        """Take down what it says until it ends."""
+        """Record its output until it ends."""
         assert self.process.stdout is not None
         async for line in self.process.stdout:
             word, *rest = line.decode().split()

@@ -51,7 +51,7 @@ class Reader:
         self._news = news
 
     async def listen(self) -> None:
-        """Take down what it says until it ends."""
+        """Record its output until it ends."""
         assert self.process.stdout is not None
         async for line in self.process.stdout:
             word, rest = line.split()
@@ -187,7 +187,7 @@ async def test_members_come_go_die_stand_still_and_are_cut_off_and_nothing_is_lo
     assert max(news.seen.values()) <= 3, news.seen.most_common(3)
     command = (sys.executable, "-m", "aiorocketmq_audit", str(tmp_path), "--json")
     report = json.loads((await run_process(command, check=False)).stdout)
-    # What the killed one had not written may leave a check unknown, and accuses nobody.
+    # What the killed one had not written may leave a check unknown, and reports no violation.
     assert {check["verdict"] for check in report["checks"]} <= {"valid", "unknown"}, report
     judged = {check["name"]: check["judged"] for check in report["checks"]}
     assert all(judged[name] for name in JUDGED[kind]), judged

@@ -1,4 +1,4 @@
-"""One group, read queue by queue and handed out message by message: the members that own queues refuse it."""
+"""One group, read queue by queue and delivered message by message: the members that own queues refuse it."""
 
 from __future__ import annotations
 

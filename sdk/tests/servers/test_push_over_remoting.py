@@ -34,7 +34,7 @@ def numbered(first: int, behind: int) -> list[bytes]:
 
 
 async def read_all(place: Place, topic: str, count: int) -> list[bytes]:
-    """The bodies of the first messages of a topic that nobody consumes."""
+    """The bodies of the first messages of a topic without consumers."""
     bodies: list[bytes] = []
     async with asyncio.timeout(60), PullConsumer(place.namesrv, group=place.name("group")) as reader:
         reader.assign(await reader.queues(topic))
@@ -179,7 +179,7 @@ async def test_a_kill_loses_nothing_that_was_stored_and_keeps_each_queue_in_orde
                 await called.wait()
             await place.crash()
             before = len(stored)
-            while len(stored) < before + 100:  # noqa: ASYNC110  # sends go on by themselves
+            while len(stored) < before + 100:  # noqa: ASYNC110  # sends continue by themselves
                 await asyncio.sleep(0.05)
             is_over.set()
         while not stored <= handled():

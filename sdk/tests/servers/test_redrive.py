@@ -58,7 +58,7 @@ async def kill(
         Producer(address) as producer,
     ):
         sent = [(await producer.send(message)).message_id for message in messages]
-        # Servers move them when they please, and tell nobody.
+        # Servers move them at their own pace, without an event.
         while await dead(admin, group) < (len(messages) if until is None else until):  # noqa: ASYNC110
             await asyncio.sleep(0.1)
     return sent

@@ -1,4 +1,4 @@
-"""A real master that is killed beside its replica: the replica is read on, and the master gets the commits when it is
+"""A real master that is killed while its replica runs: the replica is read on, and the master gets the commits when it is
 back."""
 
 from __future__ import annotations
@@ -93,7 +93,7 @@ async def test_what_the_replica_has_arrives_and_nothing_is_lost_or_repeated(
                 await reader.until(second, count=AFTER)
                 assert reader.counts == Counter(first | second)
             assert "the master of broker broker-a is available again" in caplog.text
-            # Everything was committed at the master by then: nobody of the group reads anything again.
+            # Everything was committed at the master by then: no member reads anything again.
             async with Admin(namesrv) as admin:
                 progress = await admin.progress(GROUP, TOPIC)
             assert [each.lag for each in progress] == [0, 0]

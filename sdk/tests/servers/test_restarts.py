@@ -63,7 +63,7 @@ class Books(Ledger):
                 await self.something_handled()
 
     async def all_recover(self) -> float:
-        """Wait until each group has handled a message that is promised from now on; tells how long that took."""
+        """Wait until each group has handled a message that is promised from now on; return how long that took."""
         self.counting_new = True
         began = time.monotonic()
         async with asyncio.timeout(RECOVERY):
@@ -103,7 +103,7 @@ async def test_all_clients_go_on_nothing_confirmed_is_lost_and_nobody_is_accused
             rate=50.0,
             gathering=not place.is_old,
             pulling=place.serves_pulls,
-            burying=False,  # Real servers make dead-letter topics that nobody may read.
+            burying=False,  # Real servers make dead-letter topics without read permission.
             recalling=not place.is_old,
             # A name server may carry out the last word of a server that was stopped after its first one as it is back,
             # and knows none of its topics until it registers again.
@@ -137,7 +137,7 @@ async def test_all_clients_go_on_nothing_confirmed_is_lost_and_nobody_is_accused
         await audit(tmp_path / "recording", tmp_path / "audit")
         summary = json.loads((tmp_path / "audit" / "summary.json").read_text(encoding="utf-8"))
         checks = {check["name"]: check for check in summary["checks"]}
-        # Not the verdict: where most redeliveries are excused, nobody can say what was tested.
+        # Not the verdict: if most redeliveries are exempt, it is unknown what was tested.
         wrong = {
             name: check["reasons"] for name, check in checks.items() if check["broken"] or check["possible"]
         }

@@ -1,4 +1,4 @@
-"""A group that is back after messages were deleted: it is told, goes on behind the gap, and counts what is there."""
+"""A group that is back after messages were deleted: it gets an event, continues behind the gap, and counts what is there."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ class Seeks(Hook):
 
 @pytest.fixture
 async def keeping(target: str) -> AsyncIterator[Keeping]:
-    """A fake, or a real server with small files of its log, which it deletes when told to."""
+    """A fake, or a real server with small files of its log, which it deletes on request."""
     async with (real if target in VERSIONS else fake)(target) as opened:
         yield opened
 

@@ -92,7 +92,7 @@ async def test_credentials_that_a_server_refuses_are_replaced_and_the_call_is_ma
         faults.append(broker.faults.refuse("SendMessage", "UNAUTHORIZED", "the token has expired"))
         await producer.send(Message("orders", b"x"))
         assert vault.asked == 2
-        # The consumer still signs with what it had; the newer answer is there already and nobody is asked again.
+        # The consumer still signs with what it had; the newer answer is there already, so no provider is called again.
         faults.append(broker.faults.refuse("ReceiveMessage", "UNAUTHORIZED", "expired", times=1))
         (message,) = await consumer.receive(wait=5)
         await message.ack()

@@ -1,4 +1,4 @@
-"""What the network does to a client: every client goes on by itself, whatever end its connection comes to."""
+"""What the network does to a client: every client recovers by itself, whatever end its connection comes to."""
 
 from __future__ import annotations
 

@@ -379,7 +379,7 @@ async def test_a_loop_is_given_up_after_its_last_crash(impatient: None) -> None:
 
 
 async def test_a_cancellation_from_inside_does_not_end_a_loop_unnoticed(impatient: None) -> None:
-    """For instance a future that somebody else has cancelled; a cancellation of the task itself ends it."""
+    """For instance a future cancelled elsewhere; a cancellation of the task itself ends it."""
     runs = 0
 
     async def loop(watch: Watch) -> None:

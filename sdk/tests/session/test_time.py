@@ -1,4 +1,4 @@
-"""Clocks that jump and event loops that stand still: nothing is sent twice, lost, or signed with a wrong date."""
+"""Clocks that jump and event loops that stall: nothing is sent twice, lost, or signed with a wrong date."""
 
 from __future__ import annotations
 

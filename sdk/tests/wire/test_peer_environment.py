@@ -38,7 +38,7 @@ def test_without_an_index_and_a_cache_the_reason_is_one_sentence(empty_cache: Pa
 
 
 def test_without_an_index_the_newest_environment_that_is_there_serves(empty_cache: Path) -> None:
-    (empty_cache / f"pip-{PYTHON}").mkdir(parents=True)  # an empty one, which can ask nobody
+    (empty_cache / f"pip-{PYTHON}").mkdir(parents=True)  # an empty one, which has no index
     for version in ("5.1.1", "5.1.2"):
         (empty_cache / f"{APACHE_CLIENT}-{version}-{PYTHON}").mkdir()
     assert apache_python() == python_of(empty_cache / f"{APACHE_CLIENT}-5.1.2-{PYTHON}")
