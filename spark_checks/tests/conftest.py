@@ -136,7 +136,7 @@ def clean(new_history: type[History]) -> tuple[History, History]:
 
 
 def beside(normal: History, ordered: History) -> None:
-    """A little of everything else: a transaction, a recall, an assignment, progress, and a queue that goes on."""
+    """A little of everything else: a transaction, a recall, an assignment, progress, and a queue that is read on."""
     ordered.send("/30", 50.0, tx_id="G")
     ordered.note("tx.end", 51.0, phase="ok", topic="t", tx_id="G", resolution="commit")
     ordered.settle("ack", ordered.deliver("/30", 52.0, tx_id="G", body_sha="body"), 53.0)

@@ -61,7 +61,7 @@ def command(spark: SparkSession, capsys: pytest.CaptureFixture[str]) -> Command:
     del spark
 
     def run(*arguments: object, code: int, check: str = "origin") -> Ended:
-        # One check is enough: what is bad is told before any of them.
+        # One check is enough: bad input is reported before any of them.
         capsys.readouterr()
         with pytest.raises(SystemExit) as done:
             audit.main([*map(str, arguments), "--json", "--check", check], prog_name="audit")

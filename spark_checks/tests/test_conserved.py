@@ -25,7 +25,7 @@ def test_sends_are_conserved_and_those_that_only_a_delivery_confirms_are_recover
     for offset in (0, 1, 3):
         for attempt in (1, 2):
             history.deliver(f"/{offset}", 40 * attempt + offset, attempt=attempt, body_sha="body")
-    # Of this one nobody has told the send.
+    # The send of this one is not recorded.
     history.deliver("/9", 50)
     found = audit([str(record(history.end()))], checks=["origin"], spark=spark)
     assert found.gates.operations["send"] == {

@@ -59,7 +59,7 @@ def test_neither_many_exemptions_nor_many_counts_change_a_verdict(
 def test_ordered_consumers_whose_clocks_are_off_make_nothing_broken(
     record: Record, spark: SparkSession
 ) -> None:
-    """By the clocks as they are, the second message seems to be handed out before the first one."""
+    """By the clocks as they are, the second message seems to be delivered before the first one."""
     histories = []
     for apart_s in (-0.2, 0.2):
         for offset, at in ((0, 10.0), (1, 10.1)):

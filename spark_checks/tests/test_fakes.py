@@ -88,7 +88,7 @@ async def orders(folder: Path, *, core: Callable[..., Broker] = Broker) -> None:
 
 
 class ShowsItsRetryTopic(Receiving):
-    """Its first message is handed out as one of a topic that nobody asked for (R5.6)."""
+    """Its first message is delivered as one of a topic that was not requested (R5.6)."""
 
     def _lease(self, poll: Poll[ReceiveRequest], *of: Any) -> Delivery:
         delivery = super()._lease(poll, *of)

@@ -26,7 +26,7 @@ pytestmark = pytest.mark.spark
 
 HISTORIES = 300
 CHANGES = 3
-"""Of each scene, beside the scene as it is."""
+"""Variants of each scene, in addition to the scene itself."""
 
 MAX_ATTEMPTS = 4
 
@@ -36,7 +36,7 @@ readings know no such doubt."""
 
 
 def random_history(number: int) -> History:
-    """A few messages handed out, settled and handed out again by a broker that keeps no promise."""
+    """A few messages delivered, settled and redelivered by a broker that keeps no promise."""
     chance = random.Random(number)
     ordered = chance.random() < 0.5
     history = History(f"{number:04}")
@@ -131,7 +131,7 @@ def rows() -> list[Row]:
 @pytest.fixture(scope="module")
 def by_spark(rows: list[Row], spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> set[Finding]:
     recording, gate = read(spark, tmp_path_factory.mktemp("all"), rows, Narrowing(skew_ms=SKEW_MS))
-    # A row that is there twice may be a call or an answer, which is told; nothing else is wrong with the recording.
+    # A row that is there twice may be a call or an answer, which is reported; nothing else is wrong with the recording.
     assert not gate.has_gaps
     assert all(" twice: its operations are in doubt." in sentence for sentence in gate.missing)
     assert not gate.clocks

@@ -50,7 +50,7 @@ Finding = tuple[str, str, str | None, str, int]
 
 SHORT = Limits(horizon_us=30 * SECOND, longest_us=600 * SECOND, lateness_us=20 * SECOND, settle_us=5 * SECOND)
 CHECKED = ("double delivery", "loss", "ordering")
-"""One that is told at once, one that waits for the horizon, one that compares messages."""
+"""One that is reported at once, one that waits for the horizon, one that compares messages."""
 KILLS = int(os.environ.get("AIOROCKETMQ_KILLS", "2"))
 """How often a follower is killed; `nox -s durability` does it ten times."""
 
@@ -140,7 +140,7 @@ def keys(rows: Iterable[Any]) -> Counter[tuple[Any, ...]]:
 
 @pytest.fixture
 def parts(plant: Callable[[str], tuple[History, History]]) -> list[dict[str, Rows]]:
-    """By recorder: what two recorders with three faults wrote, in four parts; the recording goes on for minutes."""
+    """By recorder: what two recorders with three faults wrote, in four parts; the recording continues for minutes."""
     for kind in CHECKED:
         histories = plant(kind)
     made: list[dict[str, Rows]] = [{} for _ in range(4)]
@@ -261,7 +261,7 @@ def steps(out: Path) -> Iterator[int]:
 def test_neither_kill_nor_restart_loses_or_repeats_a_finding(
     parts: list[dict[str, Rows]], expected: Counter[tuple[Any, ...]], spark: SparkSession, tmp_path: Path
 ) -> None:
-    """Killed at random points between two writes; every start goes on with what the last one left."""
+    """Killed at random points between two writes; every start continues with what the last one left."""
     runs, out, chance = tmp_path / "runs", tmp_path / "out", random.Random(11)
     out.mkdir()
     for number in range(KILLS):
@@ -300,7 +300,7 @@ def test_a_clean_recording_is_valid_when_nothing_comes_any_more_and_its_end_was_
     options = Options(until_idle=0.1, every=0.05)
     told = follow([str(runs)], tmp_path / "out", spark=spark, checks=["double delivery"], options=options)
     assert (told["verdict"], told["ended"]) == ("valid", True)
-    # What unfinished files held, nobody knows.
+    # What unfinished files held is unknown.
     (runs / "x-00000.parquet.open").touch()
     (runs / "y-00000.parquet").write_bytes(next(runs.glob("*.parquet")).read_bytes()[:500])
     told = follow([str(runs)], tmp_path / "out", spark=spark, checks=["double delivery"], options=options)

@@ -1,4 +1,4 @@
-"""How far a followed recording has been read, by numbers of rows and names of files, without Spark."""
+"""How far a followed recording has been read, by row numbers and names of files, without Spark."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def test_counts_tell_whether_rows_follow_each_other(numbers: Sequence[int], is_w
     ("of", "names", "expected"),
     [
         (state(a=[[0, 9, 50 * SECOND]]), "ab", 50),
-        # b has not come so far, may be silent, has rows missing, has ended, or is known by an unfinished file alone.
+        # b has not come so far, may be silent, has rows missing, is complete, or is known by an unfinished file alone.
         (state(a=[[0, 9, 50 * SECOND]], b=[[0, 9, 45 * SECOND]]), "ab", 45),
         (state(a=[[0, 9, 50 * SECOND]], b=[[0, 9, 5 * SECOND]]), "ab", 20),
         (state(a=[[0, 9, 50 * SECOND]], b=[[0, 9, 30 * SECOND], [20, 29, 50 * SECOND]]), "ab", 30),
@@ -62,7 +62,7 @@ def test_counts_tell_whether_rows_follow_each_other(numbers: Sequence[int], is_w
         (state("b", a=[[0, 9, 50 * SECOND]], b=[[0, 9, 5 * SECOND]]), "ab", 50),
         (state("b", a=[[0, 9, 50 * SECOND]], b=[[0, 3, 5 * SECOND], [5, 9, 5 * SECOND]]), "ab", 20),
         (state(names="a", a=[[0, 9, 50 * SECOND]]), "ab", 20),
-        # What was judged is never taken back.
+        # What was judged is never withdrawn.
         (state(mark=90 * SECOND, a=[[0, 9, 50 * SECOND]]), "ab", 90),
     ],
 )

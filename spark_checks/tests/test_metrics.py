@@ -63,7 +63,7 @@ def test_the_callers_job_group_is_there_again_afterwards(spark: SparkSession) ->
 
 
 class Remote:
-    """What a session of Spark Connect tells."""
+    """What a session of Spark Connect reports."""
 
     version = "4.3.0"
     conf: dict[str, str] = {}  # noqa: RUF012

@@ -1,4 +1,4 @@
-"""The audit, broken on purpose: pages and scenes must tell every mutant of a condition, a frame or an exemption."""
+"""The audit, broken on purpose: pages and scenes must detect every mutant of a condition, a frame or an exemption."""
 
 from __future__ import annotations
 

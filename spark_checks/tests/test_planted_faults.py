@@ -40,7 +40,7 @@ SEEDS = 2
 
 @pytest.fixture(scope="module")
 def made(tmp_path_factory: pytest.TempPathFactory) -> tuple[list[Row], Generated]:
-    """A scene of every kind in one recording, and the honest ones beside it."""
+    """A scene of every kind in one recording, and the honest ones."""
     folder = tmp_path_factory.mktemp("planted")
     for number, shape in enumerate(HONEST * SEEDS):
         generate(folder / f"honest-{number}", events=500, seed=1_000 + number, shape=shape)

@@ -145,7 +145,7 @@ def test_what_is_left_out_is_not_judged(
 
 @pytest.mark.spark
 def test_what_exempts_stays_whatever_is_left_out(record: Callable[..., Path], spark: SparkSession) -> None:
-    """A crash, and a poll of another group that told of a server that was away."""
+    """A crash, and a poll of another group that recorded an unavailable server."""
     history = History()
     history.config(ordered=False, max_attempts=17)
     history.note("fault", 8, fault={"kind": "crash"})

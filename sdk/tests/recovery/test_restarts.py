@@ -1,4 +1,4 @@
-"""A broker that stops and is available again under running clients: all recover by themselves, nothing acknowledged is lost."""
+"""A broker that stops and starts under running clients: all recover by themselves, nothing acknowledged is lost."""
 
 import asyncio
 from collections.abc import Awaitable, Callable

@@ -1,4 +1,4 @@
-"""A foreign program in the place of a server of the remoting protocol: one clear error in time, or the client goes on."""
+"""A foreign program in place of a remoting server: one clear error in time, or the client goes on."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A real master that is killed while its replica runs: the replica is read on, and the master gets the commits when it is
+"""A real master is killed while its replica runs: the replica is read on, and the master gets the commits when it is
 back."""
 
 from __future__ import annotations

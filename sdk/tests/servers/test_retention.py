@@ -1,4 +1,4 @@
-"""A group that is back after messages were deleted: it gets an event, continues behind the gap, and counts what is there."""
+"""A group returns after messages were deleted: it gets an event, continues after the gap, and counts what is there."""
 
 from __future__ import annotations
 

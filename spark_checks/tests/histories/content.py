@@ -73,7 +73,7 @@ def _(h: History) -> None:
 def passing(
     h: History, *, observer: str = "broker", wanted: str = "TAG:*", last: int = 2, **more: Any
 ) -> None:
-    """Three messages are stored; the first and the last one are handed out."""
+    """Three messages are stored; the first and the last one are delivered."""
     for offset in range(3):
         h.send(f"/{offset}", 0, observer=observer, broker="b", queue=0, offset=offset, **more)
     for offset in {0, last}:
@@ -91,7 +91,7 @@ def _(h: History) -> None:
 
 
 def beginning(h: History, *, sent: float, second: str = "TAG:*") -> None:
-    """A queue is read from 1 s on; of a message group that comes later, only the second message is handed out."""
+    """A queue is read from 1 s on; of a message group that comes later, only the second message is delivered."""
     send = partial(h.send, observer="broker", broker="b", queue=0)
     send("x/0", 0, offset=0)
     h.deliver("x/0", 1, observer="broker", body_sha="body")

@@ -70,7 +70,7 @@ def listed(
     call: float | None = None,
     **more: Any,
 ) -> int:
-    """A list of lite topics that a client told; returns the number of its last row."""
+    """A list of lite topics that a client sent; returns the number of its last row."""
     cells = {"topic": "t", "group": "g", "client_id": "c1", "cfg": {what: ",".join(names)}} | more
     if phase is None or cells.get("observer") == "broker":
         return h.note("lite.sync", at, phase=phase, invoked_us=START + round(at * SECOND), **cells)

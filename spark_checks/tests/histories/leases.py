@@ -1,4 +1,4 @@
-"""Who may hold a message when, and what excuses that somebody else does."""
+"""Who may lease a message when, and what exempts another lease."""
 
 from __future__ import annotations
 
@@ -132,7 +132,7 @@ def _(h: History) -> None:
 
 
 def acked_and_again(h: History, polled: float, **poll: Any) -> None:
-    """A message is acked at 5 s, and comes again a second after the answer to a poll."""
+    """A message is acked at 5 s, and is redelivered a second after the answer to a poll."""
     h.settle("ack", h.deliver("/0", 0), 5)
     h.poll(polled - 1, polled, **poll)
     h.deliver("/0", polled + 1, attempt=2)
@@ -343,7 +343,7 @@ def _(h: History) -> None:
 
 
 def unsure(h: History, given: int) -> None:
-    """A change that nobody answered may have shortened the lease to 20 s."""
+    """A change without an answer may have shortened the lease to 20 s."""
     at = (h.rows[given]["t_wall_us"] - START) / SECOND
     h.settle("change", given, at + 0.2, seconds=20, reason="extend", phase="info")
 

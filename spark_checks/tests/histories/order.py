@@ -63,7 +63,7 @@ def _(h: History) -> None:
 
 
 def ended_elsewhere(h: History, ahead: float) -> None:
-    """The first message comes again, and is over, by a clock that is `ahead` of the one that tells of the second."""
+    """The first message is redelivered and settled by a clock that is `ahead` of the one that records the second."""
     other = {"recorder": h.rows[0]["recorder"] + "'", "client_id": "c2"}
     h.deliver("x/0", 0)
     again = h.deliver("x/0", 40 + ahead, attempt=2, **other)

@@ -1,4 +1,4 @@
-"""Queues: who owns them, what has which place in them, how far groups are, and whether they go on; and handles."""
+"""Queues: who owns them, what has which place in them, how far groups are, and whether they progress; and handles."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""When a message comes again, with which number, and when it comes no more."""
+"""When a message is redelivered, with which number, and when no more."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Transactions, and messages that were taken back."""
+"""Transactions, and recalled messages."""
 
 from __future__ import annotations
 
