@@ -137,7 +137,9 @@ async def test_a_group_behind_retention_is_told_and_goes_on_at_the_first_message
             with caplog.at_level(logging.WARNING):
                 ends = {queue: end - 1 for queue, (_, end) in there.items()}
                 await read(
-                    consumer, offsets_read, lambda: {queue: offsets[-1] for queue, offsets in offsets_read.items()} == ends
+                    consumer,
+                    offsets_read,
+                    lambda: {queue: offsets[-1] for queue, offsets in offsets_read.items()} == ends,
                 )
             assert set((await consumer.lag()).values()) == {0}
     # A real server may have deleted more meanwhile.
