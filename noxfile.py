@@ -165,7 +165,7 @@ def lowest(session: nox.Session) -> None:
 @nox.session
 def lint(session: nox.Session) -> None:
     """Check format, lint, types and who imports whom."""
-    install(session, "lint", "test", extras="all")
+    install(session, "lint", "test", "mutation", extras="all")
     session.run("ruff", "format", "--check", ".")
     session.run("ruff", "check", ".")
     session.run("mypy")
@@ -241,6 +241,18 @@ def mutants(session: nox.Session) -> None:
     """Break the fake in one way at a time and name the conformance case that objects."""
     install(session, "test", extras="all")
     session.run("python", "-m", "conformance.tests.mutants", *session.posargs)
+
+
+@nox.session
+def mutation(session: nox.Session) -> None:
+    """Judge a sample of machine-made mutants and show the survivors; `-- --package fake|sdk --sample N --seed S`.
+
+    What executes which lines is measured first, for ten minutes or more, unless `.mutation/` has it.
+    """
+    install(session, "mutation", "test", extras="all")
+    if not (HERE / ".mutation" / "coverage.json").exists():
+        session.run("python", "-m", "tools.mutation.coverage_map")
+    session.run("python", "-m", "tools.mutation", *session.posargs)
 
 
 @nox.session

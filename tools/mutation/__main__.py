@@ -1,0 +1,125 @@
+"""Judge a sample of machine-made mutants: `python -m tools.mutation --package fake --sample 40 --seed 1`.
+
+Prints one line for each mutant and the survivors as diffs. `--json FILE` keeps the results after each mutant, and a
+run goes on where one with the same file ended. `--again` judges the survivors in it once more, by everything that
+executes them. The exit code is 0, however many survive: a sample is a measurement.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+import tempfile
+from collections import Counter
+from collections.abc import Iterable
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+from tools.mutation.coverage_map import EXPLORER, ROOT, SOURCES, STORED, CoverageMap
+from tools.mutation.mutants import Mutant, files_of, mutants_of
+from tools.mutation.results import is_found, summary
+from tools.mutation.trials import Copy, Effort, Judge, sample_of
+
+FOLDERS = {"fake": "fake_broker/", "sdk": "sdk/"}
+EFFORTS = {"quick": Effort(4, 60, 10), "whole": Effort(300, 600, 300)}
+
+
+def main() -> int:
+    """Judge the sample, or one part of it, and print what was found."""
+    given = _parser().parse_args()
+    if not given.map.exists():
+        print(f"{given.map} is missing: run python -m tools.mutation.coverage_map first", file=sys.stderr)
+        return 2
+    covered = CoverageMap.read(given.map)
+    files = given.files or _files(given.package)
+    changed = [each for each in files if (ROOT / each).stat().st_mtime > given.map.stat().st_mtime]
+    if changed:
+        print(
+            f"changed after coverage was measured, and judged by what executed them then: {', '.join(changed)}"
+        )
+    found: dict[str, dict[str, Any]] = {}
+    if given.json and given.json.exists():
+        found = {each["name"]: each for each in json.loads(given.json.read_text("utf-8"))}
+    everything, skipped = _all_of(files)
+    print(f"{len(everything)} mutants of {given.package}; not mutated: {dict(skipped)}", flush=True)
+    part, parts = map(int, given.part.split("/"))
+    if given.again:
+        chosen = [each for each in everything if each.name in found and not is_found(found[each.name])]
+    elif given.names:
+        chosen = [each for each in everything if each.name in given.names]
+    else:
+        chosen = [each for each in sample_of(everything, given.sample, given.seed) if each.name not in found]
+    with tempfile.TemporaryDirectory() as folder:
+        judge = Judge(covered, Copy(Path(folder) / "copy"), EFFORTS["whole" if given.again else "quick"])
+        for control in sample_of(everything, given.controls, given.seed + 1):
+            verdict = judge.judge(None, _asked(covered, control, given.package))
+            print(f"control, as for {control.name}: {asdict(verdict)}", flush=True)
+        for mutant in chosen[part::parts]:
+            verdict = judge.judge(mutant, _asked(covered, mutant, given.package))
+            result = {
+                "name": mutant.name, "line": mutant.first, "audience": mutant.audience, **asdict(verdict),
+            }  # fmt: skip
+            if not is_found(result):
+                result["diff"] = mutant.diff()
+            found[mutant.name] = result
+            print(
+                f"{verdict.suite or verdict.test or 'SURVIVED':60} {verdict.seconds:6.1f} s  {mutant.name}",
+                flush=True,
+            )
+            if given.json:
+                given.json.write_text(json.dumps(list(found.values()), indent=1) + "\n", "utf-8")
+    for each in found.values():
+        if not is_found(each):
+            print(f"\n{each['name'].split(':')[0]}:{each['line']} {each['name']}\n{each['diff']}")
+    print("\n".join(summary(list(found.values()))))
+    return 0
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="nox -s mutation --", description=__doc__)
+    parser.add_argument("--package", choices=tuple(FOLDERS), default="fake")
+    parser.add_argument("--sample", type=int, default=40, metavar="N")
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument(
+        "--files", nargs="+", metavar="FILE", help="only of these, as paths below the checkout"
+    )
+    parser.add_argument("--names", nargs="+", metavar="NAME", help="these mutants instead of a sample")
+    parser.add_argument("--part", default="0/1", help="K/N: the K-th of N parts, to run beside the others")
+    parser.add_argument("--json", type=Path, metavar="FILE", help="where results are kept")
+    parser.add_argument("--again", action="store_true", help="judge the survivors in FILE by everything")
+    parser.add_argument("--controls", type=int, default=0, metavar="N", help="trials without a mutant first")
+    parser.add_argument(
+        "--map", type=Path, default=STORED, help="what tools.mutation.coverage_map has measured"
+    )
+    return parser
+
+
+def _all_of(files: Iterable[str]) -> tuple[list[Mutant], Counter[str]]:
+    mutants: list[Mutant] = []
+    skipped: Counter[str] = Counter()
+    for file in files:
+        some, left_out = mutants_of(file)
+        mutants += some
+        skipped += left_out
+    return mutants, skipped
+
+
+def _files(package: str) -> list[str]:
+    return list(files_of([source for source in SOURCES if source.startswith(FOLDERS[package])]))
+
+
+def _asked(covered: CoverageMap, mutant: Mutant, package: str) -> set[str]:
+    """Return who is asked: who executes the mutant's lines, and everybody about what is executed at import."""
+    if mutant.function:
+        ids = covered.covering(mutant.file, range(mutant.first, mutant.last + 1))
+    else:
+        own = {each for each in covered.tests if each.startswith(FOLDERS[package])}
+        ids = {*covered.cases, EXPLORER, *own}
+    # The SDK is judged by its own tests; the fake by all, as the SDK's tests run against it.
+    return ids if package == "fake" else {each for each in ids if each.startswith(FOLDERS["sdk"])}
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

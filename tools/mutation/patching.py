@@ -1,0 +1,85 @@
+"""Gives functions that are loaded already the code of a mutant, so that a forked child need not import anything."""
+
+from __future__ import annotations
+
+import gc
+import importlib
+import pkgutil
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from types import CodeType, FunctionType
+
+OURS = ("aiorocketmq", "aiorocketmq_fake", "aiorocketmq_conformance")
+PROGRAMS = ("__main__", "process_main")
+
+
+class Loaded:
+    """All modules of the packages, and their functions."""
+
+    def __init__(self) -> None:
+        """Import everything, from where `sys.path` has it."""
+        for package in OURS:
+            module = importlib.import_module(package)
+            for info in pkgutil.walk_packages(module.__path__, f"{package}."):
+                if info.name.rpartition(".")[2] not in PROGRAMS:
+                    importlib.import_module(info.name)
+        self._functions: dict[tuple[str, str], list[FunctionType]] = {}
+        for each in gc.get_objects():
+            if isinstance(each, FunctionType) and "<locals>" not in each.__code__.co_qualname:
+                key = (each.__code__.co_filename, each.__code__.co_qualname)
+                self._functions.setdefault(key, []).append(each)
+
+    def change(self, path: Path, before: str, after: str) -> None:
+        """Have the functions of `path` do what the changed text does; forget all modules if that is not enough."""
+        old, new = compile(before, path, "exec"), compile(after, path, "exec")
+        if _own_shape(old) == _own_shape(new):
+            codes = dict(_functions(new))
+            changed = [name for name, code in _functions(old) if _shape(code) != _shape(codes[name])]
+            functions = {name: self._functions.get((str(path), name), []) for name in changed}
+            try:
+                if all(functions.values()):
+                    for name, found in functions.items():
+                        for function in found:
+                            function.__code__ = codes[name]
+                    return
+            except ValueError:
+                pass  # It has other variables of its outer function.
+        forget()
+
+
+def forget() -> None:
+    """Forget all modules of ours: they are imported once more by who needs them."""
+    for name in list(sys.modules):
+        if name.partition(".")[0] in OURS:
+            del sys.modules[name]
+
+
+def _functions(code: CodeType) -> Iterator[tuple[str, CodeType]]:
+    """Yield the functions of a module and its classes; what is inside of a function is part of it."""
+    for each in code.co_consts:
+        if isinstance(each, CodeType):
+            if each.co_flags & 2:  # CO_NEWLOCALS: a function, no body of a class
+                yield each.co_qualname, each
+            else:
+                yield from _functions(each)
+
+
+def _own_shape(code: CodeType) -> object:
+    """Return what is executed at import."""
+    inner = [
+        each.co_qualname if each.co_flags & 2 else _own_shape(each)
+        for each in code.co_consts
+        if isinstance(each, CodeType)
+    ]
+    return _plain(code), inner
+
+
+def _shape(code: CodeType) -> object:
+    """Return what a function does, without its lines."""
+    return _plain(code), [_shape(each) for each in code.co_consts if isinstance(each, CodeType)]
+
+
+def _plain(code: CodeType) -> object:
+    values = [repr(each) for each in code.co_consts if not isinstance(each, CodeType)]
+    return code.co_qualname, code.co_code, code.co_names, code.co_varnames, code.co_freevars, values

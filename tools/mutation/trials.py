@@ -1,0 +1,287 @@
+"""Trials: each mutant is written into a copy of the checkout, and a forked process looks for what objects.
+
+The parent has imported everything from the copy, so that a child is ready at once; it has used neither grpcio nor an
+event loop, so that forking is safe.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import importlib
+import json
+import logging
+import os
+import random
+import shutil
+import signal
+import sys
+import time
+import traceback
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tools.mutation.coverage_map import EXPLORER, QUICK, ROOT, CoverageMap
+from tools.mutation.mutants import Mutant
+from tools.mutation.patching import Loaded
+
+PACKAGES = ("sdk", "fake_broker", "conformance", "spark_checks")
+IMPORT = "import"
+TIMEOUT = "timeout"
+FIRST = 8
+"""Cases and tests of the first attempt, the fastest ones."""
+
+
+@dataclass(frozen=True, slots=True)
+class Effort:
+    """How long one mutant may take; what does not fit is left out, the slowest first."""
+
+    explored: float
+    """Seconds of exploration."""
+    cases: float
+    """Seconds of cases, as measured on the correct code."""
+    tests: float
+    """Seconds of tests, as measured on the correct code."""
+
+
+@dataclass(slots=True)
+class Verdict:
+    """What objected to one mutant."""
+
+    suite: str = ""
+    """The case, history of the explorer, import or time limit that objected; "" if none did or was asked."""
+    test: str = ""
+    """The test that objected; not asked if `suite` did, which is a test of the code as well."""
+    asked: int = 0
+    """Cases and tests that execute the mutant."""
+    left_out: int = 0
+    """Those of them that the effort had no room for."""
+    unsteady: int = 0
+    """Objections that were not repeated, and do not count."""
+    seconds: float = 0.0
+
+
+class Copy:
+    """A copy of the checkout, in which one file at a time is changed; this process loads its modules from it."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self._versions = 0
+        shutil.rmtree(folder, ignore_errors=True)
+        ignored = shutil.ignore_patterns(".*", "site", "runs", "node_modules")
+        shutil.copytree(ROOT, folder, ignore=ignored)
+        ours = [str(folder / package) for package in PACKAGES]
+        sys.path[:0] = [*ours, str(folder)]
+        os.environ["PYTHONPATH"] = os.pathsep.join([*ours, str(folder)])
+        assert not any(name.startswith("aiorocketmq") for name in sys.modules), "loaded from elsewhere"
+        self._loaded = Loaded()
+
+    @contextlib.contextmanager
+    def changed(self, mutant: Mutant | None) -> Iterator[Callable[[], None]]:
+        """Have the mutant in place; yields what loads it in a child. None leaves the code as it is."""
+        if mutant is None:
+            yield lambda: None
+            return
+        path, text, mutated = self.folder / mutant.file, mutant.module.code, mutant.source()
+        before = path.stat()
+        path.write_text(mutated, "utf-8")
+        # Compiled files are known by size and second of the source: each version gets a second of its own.
+        self._versions += 1
+        os.utime(path, (before.st_atime, before.st_mtime + self._versions))
+        try:
+            yield lambda: self._loaded.change(path, text, mutated)
+        finally:
+            path.write_text(text, "utf-8")
+            os.utime(path, (before.st_atime, before.st_mtime))
+
+
+class Judge:
+    """Looks for what objects to mutants."""
+
+    def __init__(self, covered: CoverageMap, copy: Copy, effort: Effort) -> None:
+        self._covered = covered
+        self._copy = copy
+        self._effort = effort
+        self._load: Callable[[], None] = lambda: None
+
+    def judge(self, mutant: Mutant | None, ids: set[str]) -> Verdict:
+        """Return what objects: the suite if it can, else a test; None asks `ids` about the correct code."""
+        started = time.monotonic()
+        verdict = Verdict(asked=len(ids - {EXPLORER}))
+        cases, late_cases = _within(self._covered.cases, ids - {EXPLORER}, self._effort.cases)
+        tests, late_tests = _within(self._covered.tests, ids, self._effort.tests)
+        verdict.left_out = len(late_cases) + len(late_tests)
+        explored = self._effort.explored if EXPLORER in ids else 0.0
+        with self._copy.changed(mutant) as self._load:
+            if cases or explored:
+                verdict.suite = self._ask(verdict, _try_suite, cases, explored)
+            if not verdict.suite and tests:
+                first, rest = tests[:FIRST], tests[FIRST:]
+                verdict.test = self._ask(verdict, _try_tests, first)
+                if not verdict.test and rest:
+                    verdict.test = self._ask(verdict, _try_tests, rest)
+        verdict.seconds = round(time.monotonic() - started, 1)
+        return verdict
+
+    def _ask(self, verdict: Verdict, work: Callable[..., str], ids: Sequence[str], *more: float) -> str:
+        seconds = sum(self._covered.cases.get(each, 0) + self._covered.tests.get(each, 0) for each in ids)
+        limit = 60.0 + 3 * seconds + 2 * sum(more)
+        while objection := self._forked(work, limit, ids, *more):
+            # What fails once, may fail so on the correct code of a busy machine; cases are repeated where they fail.
+            if objection not in self._covered.tests or self._forked(work, limit, [objection]):
+                return objection
+            verdict.unsteady += 1
+            ids = [each for each in ids if each != objection]
+        return ""
+
+    def _forked(self, work: Callable[..., str], limit: float, *arguments: object) -> str:
+        """Return what `work` returns in a process of its own; "timeout" if it does not end within `limit` seconds."""
+        answer = self._copy.folder / ".answer"
+        answer.unlink(missing_ok=True)
+        sys.stdout.flush()
+        child = os.fork()
+        if child == 0:
+            self._be_a_child(answer, work, arguments)
+        deadline = time.monotonic() + limit
+        while True:
+            ended, _ = os.waitpid(child, os.WNOHANG)
+            if ended:
+                break
+            if time.monotonic() > deadline:
+                break
+            time.sleep(0.02)
+        # Whatever it has started is in its session.
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(child, signal.SIGKILL)
+        if not ended:
+            os.waitpid(child, 0)
+            return TIMEOUT
+        return json.loads(answer.read_text("utf-8")) if answer.exists() else "death of the process"
+
+    def _be_a_child(self, answer: Path, work: Callable[..., str], arguments: Sequence[object]) -> None:
+        """Do the work on the mutant, leave its result, and end the process."""
+        code = 1
+        try:
+            os.setsid()
+            log = os.open(self._copy.folder / ".log", os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
+            for number in (1, 2):
+                os.dup2(log, number)
+            os.chdir(self._copy.folder)
+            logging.disable(logging.CRITICAL)
+            self._load()
+            answer.write_text(json.dumps(work(*arguments)), "utf-8")
+            code = 0
+        except BaseException:
+            traceback.print_exc()
+        finally:
+            os._exit(code)
+
+
+def _within(seconds: dict[str, float], ids: set[str], budget: float) -> tuple[list[str], list[str]]:
+    """Return the fastest of `ids` that fit into `budget` seconds, and the others."""
+    ordered = sorted((each for each in ids if each in seconds), key=lambda each: (seconds[each], each))
+    spent = 0.0
+    for index, each in enumerate(ordered):
+        spent += seconds[each]
+        if spent > budget:
+            return ordered[:index], ordered[index:]
+    return ordered, []
+
+
+def _try_suite(cases: Sequence[str], explored: float = 0.0) -> str:
+    """Return the first case that fails, or the history that is not allowed; first a few, then all."""
+    try:
+        trial: Any = importlib.import_module("aiorocketmq_conformance.targets.fake")
+    except Exception:
+        traceback.print_exc()
+        return IMPORT
+    return asyncio.run(_suite(trial, list(cases), explored))
+
+
+async def _suite(fake: Any, cases: list[str], explored: float) -> str:
+    from aiorocketmq_conformance.targets.declarations import DECLARATIONS
+
+    declaration = DECLARATIONS["fake-documented"]
+    steps = ((cases[:FIRST], min(explored, 5.0), 1), (cases[FIRST:], explored, 2))
+    for some, seconds, seed in steps:
+        async with fake.BundledFake("documented", declaration=declaration) as broker:
+            if failed := await _failing_case(broker, some):
+                return failed
+        if seconds:
+            async with fake.BundledFake("documented", declaration=declaration, driven=True) as broker:
+                if failed := await _forbidden_history(broker, seed, seconds):
+                    return failed
+    return ""
+
+
+async def _failing_case(broker: Any, ids: Sequence[str]) -> str:
+    from aiorocketmq_conformance.case import load
+    from aiorocketmq_conformance.results import CaseResult
+    from aiorocketmq_conformance.runner import Run
+    from aiorocketmq_conformance.verdicts import Verdict as Judgement
+
+    failed: list[str] = []
+
+    def note(result: CaseResult) -> None:
+        if result.verdict is Judgement.FAIL:
+            failed.append(result.case.id)
+            run.stop()
+
+    registry = load()
+    waiting = list(ids)
+    while waiting:
+        run = Run([registry[each] for each in waiting], broker, on_result=note)
+        await run.finish()
+        if not failed:
+            break
+        # What fails once, may fail so on the correct code of a busy machine.
+        first = failed[0]
+        waiting.remove(first)
+        failed.clear()
+        run = Run([registry[first]], broker, on_result=note)
+        await run.finish()
+        if failed:
+            return first
+    return ""
+
+
+async def _forbidden_history(broker: Any, seed: int, seconds: float) -> str:
+    from aiorocketmq_conformance.explore.exploration import Explorer
+
+    failure = (await Explorer(broker, seed).explore(seconds=seconds, histories=None)).failure
+    if failure is None:
+        return ""
+    return f"{EXPLORER} ({', '.join(sorted(failure.rules))})"
+
+
+class _FirstFailure:
+    def __init__(self) -> None:
+        self.test = ""
+
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        """Keep the first failure."""
+        if report.failed and not self.test:
+            self.test = report.nodeid
+
+
+def _try_tests(ids: Sequence[str]) -> str:
+    """Return the first test that fails, "import" if none can be collected."""
+    seen = _FirstFailure()
+    options = ["-x", "-q", "-p", "no:cacheprovider", "--timeout=60", "-m", QUICK, "--rootdir=."]
+    # The parent has imported plugins of pytest.
+    options += ["-W", "ignore::pytest.PytestAssertRewriteWarning"]
+    code = pytest.main([*options, *ids], plugins=[seen])
+    if seen.test:
+        return seen.test
+    return "" if code == pytest.ExitCode.OK else IMPORT
+
+
+def sample_of(mutants: Sequence[Mutant], number: int, seed: int) -> list[Mutant]:
+    """Return a sample in random order, so that its beginning is one, too; the same for the same code and seed."""
+    shuffled = list(mutants)
+    random.Random(seed).shuffle(shuffled)
+    return shuffled[:number]
