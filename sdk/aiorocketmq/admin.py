@@ -8,7 +8,7 @@ from datetime import datetime
 from types import TracebackType
 from typing import TYPE_CHECKING, Literal, Self
 
-from aiorocketmq._admin import groups, offsets, stored, topics
+from aiorocketmq._admin import groups, offsets, stored, topics, users
 from aiorocketmq._admin.masters import Masters, parse_servers
 from aiorocketmq._admin.values import (
     ExponentialBackoff,
@@ -24,12 +24,9 @@ from aiorocketmq._admin.values import (
     TopicType,
 )
 from aiorocketmq._core.names import check_group, check_topic
-from aiorocketmq._remoting.attributes import lite_attributes
-from aiorocketmq._remoting.codes import RequestCode
 from aiorocketmq._remoting.connection import CONNECT_TIMEOUT
 from aiorocketmq._remoting.pool import Pool
 from aiorocketmq._remoting.tls import ssl_context
-from aiorocketmq._remoting.users import rights_body, subject, user_body
 from aiorocketmq.config import Credentials, Tls
 from aiorocketmq.errors import ClosedError, NotFoundError, TopicNotFoundError, UsageError
 from aiorocketmq.message import MessageQueue, ReceivedMessage
@@ -228,7 +225,7 @@ class Admin:
             consume_enabled=consume_enabled,
         )
         if lite_topic:
-            settings["attributes"] = {**lite_attributes(lite_topic, lite_quota, lite_exclusive)}
+            settings["attributes"] = {**groups.lite_attributes(lite_topic, lite_quota, lite_exclusive)}
         await groups.create(self._masters, group, settings)
 
     async def alter_group(
@@ -419,14 +416,13 @@ class Admin:
         Needs `credentials` of a super user, and servers from 5.3 on with authentication enabled. Raises RefusedError
         if the user exists, PermissionDeniedError without the right to create users.
         """
-        body = user_body(user, secret, super_user=super_user)
-        await self._masters.on_each(RequestCode.AUTH_CREATE_USER, {"username": user}, body)
+        await users.create(self._masters, user, secret, super_user=super_user)
 
     async def delete_user(self, user: str) -> None:
         """Delete `user` with its rights from every master; servers may accept it until their caches expire.
 
         Needs `credentials` of a super user."""
-        await self._masters.on_each(RequestCode.AUTH_DELETE_USER, {"username": user})
+        await users.delete(self._masters, user)
 
     async def permit(
         self,
@@ -443,8 +439,7 @@ class Admin:
         """
         if not (publish or subscribe or groups):
             raise ValueError("permit needs at least one topic or group")
-        body = rights_body(user, publish=publish, subscribe=subscribe, groups=groups)
-        await self._masters.on_each(RequestCode.AUTH_CREATE_ACL, {"subject": subject(user)}, body)
+        await users.permit(self._masters, user, publish=publish, subscribe=subscribe, groups=groups)
 
     async def _close(self) -> None:
         pool, self._pool = self._pool, None

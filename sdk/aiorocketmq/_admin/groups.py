@@ -9,6 +9,7 @@ from aiorocketmq._admin.bodies import Connections, Settings, group_settings, par
 from aiorocketmq._admin.masters import Masters, reading
 from aiorocketmq._admin.values import ExponentialBackoff, GroupMember, GroupSettings, ProducerClient
 from aiorocketmq._core.endpoint import Address
+from aiorocketmq._core.names import check_topic
 from aiorocketmq._remoting.codes import RequestCode, ResponseCode
 from aiorocketmq.errors import GroupNotFoundError, ServerError
 
@@ -34,6 +35,19 @@ def settings_body(
     if backoff is not None:
         settings["groupRetryPolicy"] = _retry_policy(backoff)
     return settings
+
+
+def lite_attributes(topic: str, quota: int, exclusive: bool) -> dict[str, str]:
+    """Return the attributes of a group that is bound to the lite topics of `topic` (live-broker-session.md 7.2).
+
+    ValueError for a malformed name."""
+    check_topic(topic)
+    attributes = {"+lite.bind.topic": topic}
+    if quota:
+        attributes["+lite.sub.client.quota"] = str(quota)
+    if exclusive:
+        attributes["+lite.sub.model"] = "Exclusive"
+    return attributes
 
 
 async def create(masters: Masters, group: str, settings: Settings) -> None:
