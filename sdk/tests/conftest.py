@@ -317,6 +317,15 @@ def real_servers() -> Iterator[RealServers]:
 
 
 @pytest.fixture
+async def broker() -> AsyncIterator[FakeBroker]:
+    """A fake broker on a real port, with the usual topic and group."""
+    async with FakeBroker() as broker:
+        await broker.create_topic("orders")
+        await broker.create_group("billing")
+        yield broker
+
+
+@pytest.fixture
 async def executor() -> AsyncIterator[HeldThreads]:
     """An executor that starts work only when let go."""
     executor = HeldThreads()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from dataclasses import replace
 
 from aiorocketmq_conformance.probe.proxy import ProxyFaults
@@ -55,49 +56,43 @@ class ReceiptsInPairs(_Receipts):
         return replace(outcome, offset=outcome.offset // 2 * 2)
 
 
-class SomeSendsLost(Broker):
+class _SomeSends(Broker, ABC):
+    """Treats one in seven sends differently."""
+
+    count = 0
+
+    @abstractmethod
+    def some(self, messages: tuple[OutgoingMessage, ...], *, now: float, client_id: str) -> tuple[SendOutcome, ...] | None:
+        """Return the outcome of such a send; None to store its messages as usual then."""
+
+    def send(
+        self, messages: tuple[OutgoingMessage, ...], *, now: float, client_id: str = ""
+    ) -> tuple[SendOutcome, ...]:
+        self.count += 1
+        outcomes = self.some(messages, now=now, client_id=client_id) if self.count % SOME == 0 else None
+        return super().send(messages, now=now, client_id=client_id) if outcomes is None else outcomes
+
+
+class SomeSendsLost(_SomeSends):
     """One in seven acknowledged sends is lost."""
 
-    _count = 0
-
-    def send(
-        self, messages: tuple[OutgoingMessage, ...], *, now: float, client_id: str = ""
-    ) -> tuple[SendOutcome, ...]:
-        self._count += 1
-        if self._count % SOME == 0:
-            return tuple(
-                SendOutcome(Code.OK, one.message_id, "", 10_000 + self._count, 0) for one in messages
-            )
-        return super().send(messages, now=now, client_id=client_id)
+    def some(self, messages: tuple[OutgoingMessage, ...], *, now: float, client_id: str) -> tuple[SendOutcome, ...]:
+        return tuple(SendOutcome(Code.OK, one.message_id, "", 10_000 + self.count, 0) for one in messages)
 
 
-class SomeSendsDoubled(Broker):
+class SomeSendsDoubled(_SomeSends):
     """One in seven messages is stored twice."""
 
-    _count = 0
-
-    def send(
-        self, messages: tuple[OutgoingMessage, ...], *, now: float, client_id: str = ""
-    ) -> tuple[SendOutcome, ...]:
-        self._count += 1
-        if self._count % SOME == 0:
-            super().send(messages, now=now, client_id=client_id)
-        return super().send(messages, now=now, client_id=client_id)
+    def some(self, messages: tuple[OutgoingMessage, ...], *, now: float, client_id: str) -> None:
+        Broker.send(self, messages, now=now, client_id=client_id)
 
 
-class SomeSendsInvented(Broker):
+class SomeSendsInvented(_SomeSends):
     """One in seven messages is stored again under another id."""
 
-    _count = 0
-
-    def send(
-        self, messages: tuple[OutgoingMessage, ...], *, now: float, client_id: str = ""
-    ) -> tuple[SendOutcome, ...]:
-        self._count += 1
-        if self._count % SOME == 0:
-            invented = tuple(replace(one, message_id=one.message_id[::-1]) for one in messages)
-            super().send(invented, now=now, client_id=client_id)
-        return super().send(messages, now=now, client_id=client_id)
+    def some(self, messages: tuple[OutgoingMessage, ...], *, now: float, client_id: str) -> None:
+        invented = tuple(replace(one, message_id=one.message_id[::-1]) for one in messages)
+        Broker.send(self, invented, now=now, client_id=client_id)
 
 
 class LongIdsCut(Tampering):

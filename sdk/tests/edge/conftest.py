@@ -21,14 +21,6 @@ ServeGrpc = Callable[..., AbstractAsyncContextManager[str]]
 
 
 @pytest.fixture
-async def broker() -> AsyncIterator[FakeBroker]:
-    async with FakeBroker() as broker:
-        await broker.create_topic("orders")
-        await broker.create_group("billing")
-        yield broker
-
-
-@pytest.fixture
 async def still() -> AsyncIterator[FakeBroker]:
     """A broker with a clock that only the test moves."""
     async with FakeBroker(clock="manual") as broker:

@@ -110,18 +110,18 @@ async def test_an_ipv6_address_where_nobody_listens(soon: Timeouts) -> None:
     assert isinstance(error, UnreachableError)
 
 
+async def name_server(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    """Close on HTTP/2, because the greeting looks like the length of a frame, and answer the remoting protocol."""
+    (length,) = struct.unpack(">I", await reader.readexactly(4))
+    if length < 1 << 24:
+        await reader.readexactly(length)
+        header = json.dumps({"code": 17, "opaque": 1, "flag": 1}).encode()
+        writer.write(struct.pack(">II", 4 + len(header), len(header)) + header)
+        await writer.drain()
+    writer.close()
+
+
 async def test_the_port_of_a_name_server(serve: Serve, soon: Timeouts) -> None:
-    """It closes on HTTP/2, because it takes the greeting for the length of a frame, and answers its own protocol."""
-
-    async def name_server(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        (length,) = struct.unpack(">I", await reader.readexactly(4))
-        if length < 1 << 24:
-            await reader.readexactly(length)
-            header = json.dumps({"code": 17, "opaque": 1, "flag": 1}).encode()
-            writer.write(struct.pack(">II", 4 + len(header), len(header)) + header)
-            await writer.drain()
-        writer.close()
-
     async with serve(name_server) as endpoint:
         error = await start_error(endpoint, soon)
     assert isinstance(error, UnreachableError)
@@ -130,15 +130,6 @@ async def test_the_port_of_a_name_server(serve: Serve, soon: Timeouts) -> None:
 
 
 async def test_the_port_of_a_name_server_when_tls_is_asked_for(serve: Serve, soon: Timeouts) -> None:
-    async def name_server(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        (length,) = struct.unpack(">I", await reader.readexactly(4))
-        if length < 1 << 24:
-            await reader.readexactly(length)
-            header = json.dumps({"code": 17, "opaque": 1, "flag": 1}).encode()
-            writer.write(struct.pack(">II", 4 + len(header), len(header)) + header)
-            await writer.drain()
-        writer.close()
-
     async with serve(name_server) as endpoint:
         error = await start_error(endpoint, soon, tls=Tls())
     assert "classic protocol" in str(error)

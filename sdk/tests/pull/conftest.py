@@ -1,9 +1,10 @@
-import logging
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator
 
 import pytest
 from aiorocketmq.producer import Producer
 from aiorocketmq_fake import FakeBroker
+
+from sdk.tests.background import no_background_fault as no_background_fault
 
 
 @pytest.fixture
@@ -19,15 +20,3 @@ async def broker() -> AsyncIterator[FakeBroker]:
 async def producer(broker: FakeBroker) -> AsyncIterator[Producer]:
     async with Producer(broker.endpoint) as producer:
         yield producer
-
-
-@pytest.fixture(autouse=True)
-def no_background_fault(caplog: pytest.LogCaptureFixture) -> Iterator[None]:
-    """A task of a client that ends by an error of ours shows nowhere but in the log."""
-    yield
-    faults = [
-        each
-        for each in caplog.get_records("call")
-        if each.name == "aiorocketmq.tasks" and each.levelno >= logging.ERROR
-    ]
-    assert faults == []

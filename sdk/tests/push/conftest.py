@@ -1,5 +1,4 @@
 import asyncio
-import logging
 from collections.abc import AsyncIterator, Callable, Iterator
 from typing import TypeVar
 
@@ -7,6 +6,8 @@ import pytest
 from aiorocketmq.message import ReceivedMessage
 from aiorocketmq.producer import Producer
 from aiorocketmq_fake import FakeBroker
+
+from sdk.tests.background import no_background_fault as no_background_fault
 
 E = TypeVar("E")
 
@@ -136,15 +137,3 @@ def ordered_history(ordered_broker: FakeBroker) -> Iterator[History]:
     history = History()
     with ordered_broker.events.listen(history.add):
         yield history
-
-
-@pytest.fixture(autouse=True)
-def no_background_fault(caplog: pytest.LogCaptureFixture) -> Iterator[None]:
-    """A task of a client that ends by an error of ours shows nowhere but in the log."""
-    yield
-    faults = [
-        each
-        for each in caplog.get_records("call")
-        if each.name == "aiorocketmq.tasks" and each.levelno >= logging.ERROR
-    ]
-    assert faults == []

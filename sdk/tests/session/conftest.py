@@ -9,14 +9,6 @@ from tools.wire import ENHANCE_YOUR_CALM as ENHANCE_YOUR_CALM, NO_ERROR as NO_ER
 
 
 @pytest.fixture
-async def broker() -> AsyncIterator[FakeBroker]:
-    async with FakeBroker() as broker:
-        await broker.create_topic("orders")
-        await broker.create_group("billing")
-        yield broker
-
-
-@pytest.fixture
 async def wire(broker: FakeBroker) -> AsyncIterator[Wire]:
     async with Wire(broker.endpoint) as wire:
         yield wire
