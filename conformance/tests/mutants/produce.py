@@ -62,7 +62,9 @@ class _SomeSends(Broker, ABC):
     count = 0
 
     @abstractmethod
-    def some(self, messages: tuple[OutgoingMessage, ...], *, now: float, client_id: str) -> tuple[SendOutcome, ...] | None:
+    def some(
+        self, messages: tuple[OutgoingMessage, ...], *, now: float, client_id: str
+    ) -> tuple[SendOutcome, ...] | None:
         """Return the outcome of such a send; None to store its messages as usual then."""
 
     def send(
@@ -76,7 +78,9 @@ class _SomeSends(Broker, ABC):
 class SomeSendsLost(_SomeSends):
     """One in seven acknowledged sends is lost."""
 
-    def some(self, messages: tuple[OutgoingMessage, ...], *, now: float, client_id: str) -> tuple[SendOutcome, ...]:
+    def some(
+        self, messages: tuple[OutgoingMessage, ...], *, now: float, client_id: str
+    ) -> tuple[SendOutcome, ...]:
         return tuple(SendOutcome(Code.OK, one.message_id, "", 10_000 + self.count, 0) for one in messages)
 
 

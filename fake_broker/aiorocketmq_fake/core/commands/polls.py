@@ -10,7 +10,7 @@ from aiorocketmq_fake.core.filters.expressions import Filter
 from aiorocketmq_fake.core.records.timers import Timer
 from aiorocketmq_fake.core.state import State
 from aiorocketmq_fake.core.values.codes import Code, Refusal
-from aiorocketmq_fake.core.values.events import PollParked
+from aiorocketmq_fake.core.values.events import PollParked, ReceiveEnded
 from aiorocketmq_fake.core.values.model import Parked, StoredMessage
 
 Key = str | int
@@ -100,6 +100,15 @@ class PollBook(Generic[RequestT]):
         until = poll.until / 1000
         state.events.append(PollParked(state.at, poll.id, group, poll.topic, poll.client_id, until))
         return Parked(poll.id, until)
+
+    def report_end(self, poll: Poll[RequestT], group: str, code: Code, messages: int) -> None:
+        """Emit the event that a poll, parked or not, was answered."""
+        at, asked_at = self._state.at, poll.asked / 1000
+        self._state.events.append(
+            ReceiveEnded(
+                at, group, poll.topic, poll.client_id, poll.id, asked_at, code, messages, poll.cancelled
+            )
+        )
 
     def get(self, poll_id: int) -> Poll[RequestT] | None:
         """Return a parked poll."""

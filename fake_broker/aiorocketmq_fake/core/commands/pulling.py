@@ -6,7 +6,6 @@ from aiorocketmq_fake.core.records.topics import Queue, Topic
 from aiorocketmq_fake.core.state import State, milliseconds
 from aiorocketmq_fake.core.values import limits
 from aiorocketmq_fake.core.values.codes import Code, Refusal
-from aiorocketmq_fake.core.values.events import ReceiveEnded
 from aiorocketmq_fake.core.values.model import Parked, PollAnswered, Pulled, PullRequest, StoredMessage
 
 PullPoll = Poll[PullRequest]
@@ -126,20 +125,7 @@ class Pulling:
         self._state.outputs.append(PollAnswered(poll.id, self._tell(poll, result)))
 
     def _tell(self, poll: PullPoll, result: Pulled) -> Pulled:
-        state = self._state
-        state.events.append(
-            ReceiveEnded(
-                state.at,
-                poll.request.group,
-                poll.topic,
-                poll.client_id,
-                poll.id,
-                poll.asked / 1000,
-                result.code,
-                len(result.messages),
-                poll.cancelled,
-            )
-        )
+        self._polls.report_end(poll, poll.request.group, result.code, len(result.messages))
         return result
 
 

@@ -14,7 +14,7 @@ from aiorocketmq_fake.core.records.topics import Queue
 from aiorocketmq_fake.core.state import State, milliseconds
 from aiorocketmq_fake.core.values import limits
 from aiorocketmq_fake.core.values.codes import Code, Refusal
-from aiorocketmq_fake.core.values.events import Delivered, Filtered, LeaseEnd, OffsetCommitted, ReceiveEnded
+from aiorocketmq_fake.core.values.events import Delivered, Filtered, LeaseEnd, OffsetCommitted
 from aiorocketmq_fake.core.values.handles import encode
 from aiorocketmq_fake.core.values.model import (
     Delivery,
@@ -399,19 +399,7 @@ class Receiving:
             result = Received(Code.MESSAGE_NOT_FOUND, "no match message")
         else:
             result = Received(state.profile.empty_receive_code, "no new message")
-        state.events.append(
-            ReceiveEnded(
-                state.at,
-                poll.request.group,
-                poll.topic,
-                poll.client_id,
-                poll.id,
-                poll.asked / 1000,
-                result.code,
-                len(result.deliveries),
-                poll.cancelled,
-            )
-        )
+        self._polls.report_end(poll, poll.request.group, result.code, len(result.deliveries))
         if deliveries and lost:
             self._leasing.release_deliveries(tuple(delivery.receipt_handle for delivery in deliveries))
         return result
