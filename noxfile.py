@@ -276,6 +276,14 @@ def soak(session: nox.Session) -> None:
 
 
 @nox.session
+def simulation(session: nox.Session) -> None:
+    """Run 300 worlds of clients, brokers and faults in virtual time, each a function of its seed; `-- --seeds N`,
+    or `-- --seed N --trace` for one of them."""
+    install(session, extras="conformance")
+    session.run("python", "-m", "tools.simulation", *session.posargs)
+
+
+@nox.session
 def bench(session: nox.Session) -> None:
     """Measure speed and size in one run, as ratios beside a bare stub and a peer; writes docs/reference/benchmarks."""
     install(session, extras="all")

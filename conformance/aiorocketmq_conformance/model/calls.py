@@ -130,6 +130,10 @@ class Receive(Event):
     deliveries: tuple[Delivered, ...] = ()
     is_cut: bool = False
     """The stream broke, or the server was restarted: the response proves nothing about other messages."""
+    repeats: bool = False
+    """An earlier receive had the same attempt id: an ordered group may get what that one has leased."""
+    has_died: bool = False
+    """The server died without a response: it may have leased messages that nobody got."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

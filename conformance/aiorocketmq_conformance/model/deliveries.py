@@ -33,6 +33,7 @@ class Deliveries:
         reading = readings.setdefault((receive.group, receive.topic), Reading())
         reading.filters.add(receive.filter)
         reading.was_cut = reading.was_cut or receive.is_cut
+        reading.has_died = reading.has_died or receive.has_died
 
     def end_receive(self, receive: Receive) -> None:
         """Judge code, number of messages and duration of a receive."""
@@ -67,6 +68,8 @@ class Deliveries:
         origin = self._knowledge.origin(receive.topic, message)
         copy.is_free = (
             copy.is_free
+            or message.is_repeated
+            or (receive.repeats and self._knowledge.group(receive.group).ordered)
             or (origin is not None and self._knowledge.dead_letters(*origin, one.at.at)[1] > 1)
             or self._knowledge.is_unclear(receive.group, receive.topic)
         )
@@ -100,8 +103,9 @@ class Deliveries:
             self._report("topic", text, one)
         for name in ("body", "tag", "keys", "properties", "message_group", "priority", "born_ms"):
             was, came = getattr(sent, name), getattr(one.content, name)
-            is_blurred = (
-                name == "born_ms" and message.place > 0 and self._knowledge.semantics.batch_is_one_block
+            # Clients set it again with each attempt.
+            is_blurred = name == "born_ms" and (
+                message.is_repeated or (message.place > 0 and self._knowledge.semantics.batch_is_one_block)
             )
             if was != came and not is_blurred:
                 self._report("content", f"the {name} {_short(was)} was delivered as {_short(came)}", one)
@@ -204,7 +208,7 @@ class Deliveries:
         knowledge, message = self._knowledge, copy.message
         topic = knowledge.topics.get(receive.topic)
         is_copied = copy.lease is not None or copy.is_free
-        if is_copied and not knowledge.semantics.keeps_position:
+        if message.is_repeated or (is_copied and not knowledge.semantics.keeps_position):
             return
         if topic is None or message.outgoing.content.topic != receive.topic:
             return

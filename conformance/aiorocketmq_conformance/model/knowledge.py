@@ -59,9 +59,11 @@ class Knowledge:
         return (each for each in self.messages.values() if each.outgoing.content.topic == topic)
 
     def is_unclear(self, group: str, topic: str) -> bool:
-        """Return whether a poll whose client was gone may have taken messages of the group (E7)."""
+        """Return whether a poll whose client or server was gone may have taken messages of the group (E7)."""
         reading = self.readings.get((group, topic))
-        return reading is not None and reading.was_cut and not self.semantics.checks_leases
+        if reading is None:
+            return False
+        return reading.has_died or (reading.was_cut and not self.semantics.checks_leases)
 
     def is_expected(self, group: str, topic: str, copy: Copy) -> bool:
         """Return whether the group surely gets the message unless it is settled, as far as filters and start say."""

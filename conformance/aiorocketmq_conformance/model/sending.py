@@ -28,7 +28,9 @@ class Sending:
     def begin_send(self, send: Send) -> None:
         """Take note of messages that may be delivered from now on."""
         for place, outgoing in enumerate(send.messages):
-            self._knowledge.messages[outgoing.content.id] = Sent(outgoing, send.begun, place=place)
+            sent = Sent(outgoing, send.begun, place=place)
+            known = self._knowledge.messages.setdefault(outgoing.content.id, sent)
+            known.is_repeated = known is not sent
 
     def end_send(self, send: Send) -> None:
         """Judge the response to a send."""
@@ -41,6 +43,9 @@ class Sending:
         if send.code not in {OK, *SERVER_FAULTS} and all(legal):
             knowledge.report("send", f"legal messages were answered with {send.code}", send.ended, sent[0].id)
         for message in sent:
+            if message.is_repeated:
+                message.is_uncertain, message.is_refused = True, False
+                continue
             message.ended = send.ended
             message.is_stored = send.code == OK
             message.is_refused = send.code not in {OK, UNKNOWN} and (
@@ -67,6 +72,7 @@ class Sending:
     def begin_end(self, end: EndTransaction) -> None:
         """Let a half message be delivered from the begin of its commit on."""
         message = self._knowledge.messages[end.message]
+        message.deciding += 1
         is_possible = end.code in {OK, *SERVER_FAULTS} and not message.is_rolled_back
         if end.decision == "commit" and is_possible and message.committed is None:
             message.committed = end.begun
@@ -74,6 +80,8 @@ class Sending:
     def end_end(self, end: EndTransaction) -> None:
         """Judge the response to the end of a transaction."""
         message = self._knowledge.messages[end.message]
+        is_alone = message.deciding == 1
+        message.deciding -= 1
         is_decided = message.visible is not None or message.is_rolled_back
         report = self._knowledge.report
         if end.code in SERVER_FAULTS:
@@ -84,14 +92,14 @@ class Sending:
             is_open = end.code == OK and not is_decided and not self._knowledge.semantics.checks_leases
             message.is_uncertain = message.is_uncertain or is_open
         elif is_decided:
-            if end.code == OK and self._knowledge.semantics.checks_leases:
+            if end.code == OK and self._knowledge.semantics.checks_leases and not message.is_repeated:
                 report("transaction", "a second decision was accepted", end.ended, message.id)
         elif end.code != OK:
             # A proxy remembers transactions for a while only, and not over a restart.
             restarted = self._knowledge.restarted
             remembered = message.ended.at + self._knowledge.semantics.transaction_memory
             is_late = end.ended.at > remembered or message.is_forgotten
-            if is_late or (restarted is not None and restarted.step > message.ended.step):
+            if is_late or not is_alone or (restarted is not None and restarted.step > message.ended.step):
                 return
             text = f"the first decision was answered with {end.code}"
             report("transaction", text, end.ended, message.id)

@@ -132,6 +132,8 @@ class Settling:
         report, semantics = self._knowledge.report, self._knowledge.semantics
         recorded = self._knowledge.leases.get(change.handle)
         state = self._changing.pop(change.begun)
+        if state is State.GOOD and recorded is not None and not recorded[3].handles[change.handle]:
+            state = State.UNCLEAR  # another change has replaced it meanwhile
         allowed = self._change_codes(state, change.seconds)
         if change.code not in allowed and change.code not in SERVER_FAULTS:
             text = f"a change with a handle that is {state.value} was answered with {change.code}"

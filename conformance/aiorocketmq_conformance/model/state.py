@@ -41,12 +41,16 @@ class Sent:
     visible: Instant | None = None
     """Since when it surely is visible, apart from a delivery time."""
     is_rolled_back: bool = False
+    deciding: int = 0
+    """Calls in progress that end its transaction."""
     times_checked: int = 0
     is_forgotten: bool = False
     """A call without a decision used up what the proxy remembers until the next check."""
     recalled: Instant | None = None
     is_uncertain: bool = False
     """A send, commit or recall has an unknown outcome."""
+    is_repeated: bool = False
+    """It was sent more than once, with the same id, and may be stored more than once."""
     positions: set[tuple[int, int]] = field(default_factory=set)
     """Queues and offsets of first deliveries."""
 
@@ -139,6 +143,8 @@ class Reading:
     was_reset: bool = False
     was_cut: bool = False
     """A receive ended without a response, and may have taken messages."""
+    has_died: bool = False
+    """A server died during a receive, and may have taken messages."""
 
 
 @dataclass(slots=True)

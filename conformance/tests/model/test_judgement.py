@@ -32,6 +32,21 @@ PAIRS: dict[str, tuple[str, Story, Story]] = {
         Story().send("m", is_legal=False, code="ILLEGAL_MESSAGE_TAG").receive("m"),
         Story().send("m", is_legal=False, code="ILLEGAL_MESSAGE_TAG").at(5).receive(begun=0),
     ),
+    "delivered beside itself, and once or twice sent": (
+        "lease",
+        leased().at(1).receive("m"),
+        Story().send("m").send("m").receive("m").at(1).receive("m"),
+    ),
+    "a leased batch again, for another or the same attempt id": (
+        "lease",
+        leased(type_="FIFO", ordered=True).at(1).receive("m"),
+        leased(type_="FIFO", ordered=True).at(1).receive("m", repeats=True),
+    ),
+    "a second attempt, and the first one nowhere or lost with the server": (
+        "attempt",
+        sent().at(40).receive("m", attempt=2),
+        sent().receive(code="", is_cut=True, has_died=True).at(40).receive("m", attempt=2),
+    ),
     # Content and filters
     "message from nowhere": ("origin", Story().receive("m"), leased()),
     "body changed": ("content", sent().receive("m", changes={"body": "other"}), leased()),

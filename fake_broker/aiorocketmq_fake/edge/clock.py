@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 from typing import Protocol
 
 __all__ = ["Clock", "ManualClock", "RealClock"]
@@ -31,13 +32,15 @@ class RealClock:
 
     is_manual = False
 
-    def __init__(self) -> None:
-        self._latest = time.time()
+    def __init__(self, wall: Callable[[], float] = time.time) -> None:
+        """Read the machine's clock by `wall`."""
+        self._wall = wall
+        self._latest = wall()
         self._ahead = 0.0
 
     def now(self) -> float:
         """Return the machine's Unix time, or the latest returned one if that is later."""
-        present = time.time() + self._ahead
+        present = self._wall() + self._ahead
         if present > self._latest:
             self._latest = present
         return self._latest

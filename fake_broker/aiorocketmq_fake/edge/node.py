@@ -6,7 +6,9 @@ import asyncio
 from collections.abc import AsyncIterator, Callable
 from contextlib import AbstractContextManager, asynccontextmanager
 from types import TracebackType
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeAlias
+
+import grpc
 
 from aiorocketmq_fake.core.broker import Broker
 from aiorocketmq_fake.edge.address import Address
@@ -18,6 +20,7 @@ from aiorocketmq_fake.edge.endpoint import join
 from aiorocketmq_fake.edge.events import Events
 from aiorocketmq_fake.edge.faults import Faults
 from aiorocketmq_fake.edge.grpc_server import GrpcServer
+from aiorocketmq_fake.edge.memory_port import Port
 from aiorocketmq_fake.edge.operations import Operations
 from aiorocketmq_fake.edge.peers import PeerBroker, PeerBrokers
 from aiorocketmq_fake.edge.remoting.server import RemotingServer
@@ -28,7 +31,9 @@ from aiorocketmq_fake.edge.tls import ServerTls
 if TYPE_CHECKING:
     from aiorocketmq_fake.edge.storage.journal import Journal
 
-__all__ = ["Node"]
+__all__ = ["MakePort", "Node"]
+
+MakePort: TypeAlias = Callable[[tuple[grpc.GenericRpcHandler, ...], ServerTls | None], Port]
 
 # How long a graceful stop waits for calls to end, in real seconds.
 STOPPING = 1.0
@@ -61,10 +66,11 @@ class Node(Operations):
         leader: Node | None = None,
         seed: int = 0,
         remoting: Address | None = None,
+        make_port: MakePort = GrpcServer,
     ) -> None:
         """Make a broker; with `leader`, one of its cluster that shares its clock.
 
-        With `remoting` it serves the classic protocol at that address.
+        With `remoting` it serves the classic protocol at that address. `make_port` makes its gRPC ports.
         """
         self.name = core.name
         """Its name in routes and receipt handles."""
@@ -90,7 +96,8 @@ class Node(Operations):
         self.rebooted: Callable[[], object] = lambda: None
         """Called on every start."""
         self._service = messaging_service(self._driver, self.faults, self._telemetry, address, self._peers)
-        self._server = GrpcServer((self._service,), tls)
+        self._make_port = make_port
+        self._server = make_port((self._service,), tls)
         self._remoting_address = remoting
         self._remoting: RemotingServer | None = None
         if remoting is not None:
@@ -122,7 +129,7 @@ class Node(Operations):
 
         Routes keep naming the first one; both share the state of clients.
         """
-        server = GrpcServer((self._service,), self.tls)
+        server = self._make_port((self._service,), self.tls)
         port = await server.open(self._address.host, 0)
         try:
             yield join(self._address.host, port)

@@ -196,7 +196,8 @@ class Sender:
 
     def next_message_id(self) -> str:
         """Return a new id, unique among all clients."""
-        return process_message_ids().next(self._client.environment.wall())
+        environment = self._client.environment
+        return (environment.message_ids or process_message_ids()).next(environment.wall())
 
     async def member(self, message: Message, until: float) -> BatchMember:
         """Prepare a plain message for a batch; raises if it cannot be sent."""

@@ -8,7 +8,6 @@ import random
 from collections.abc import Callable, Collection, Mapping, Sequence
 from functools import partial
 from typing import TypeAlias
-from uuid import uuid4
 
 from aiorocketmq._aio.event import Signal
 from aiorocketmq._aio.scheduler import Job
@@ -214,7 +213,7 @@ class Receiving:
 
     async def _poll_forever(self, watch: Watch, queue: MessageQueue) -> None:
         tolerance = Tolerance(self._session, watch)
-        attempt_id = uuid4().hex
+        attempt_id = self._new_attempt()
         while self._is_polled(queue) is not None:
             room = self._cache.room(queue, self._session.settings.receive_batch)
             if room < 1:
@@ -232,13 +231,17 @@ class Receiving:
             tolerance.worked()
             if messages:
                 # Kept while nothing arrives: an ordered group gets the batch of a lost answer again by it (10.3).
-                attempt_id = uuid4().hex
+                attempt_id = self._new_attempt()
                 self._arrived(queue, messages)
                 if len(messages) >= room and not self._session.in_order:
                     self._help(queue)
         self._polls.pop(queue, None)
         if queue not in self._assigned:
             self._room.pop(queue, None)
+
+    def _new_attempt(self) -> str:
+        """Return a new attempt id, by which a server recognises a receive that is repeated."""
+        return f"{self._rng.getrandbits(128):032x}"
 
     async def _poll(
         self, tolerance: Tolerance, queue: MessageQueue, room: int, attempt_id: str
@@ -270,7 +273,7 @@ class Receiving:
             if room < 1:
                 return
             try:
-                messages = await self._receive(source, room, uuid4().hex, SHORT_POLL)
+                messages = await self._receive(source, room, self._new_attempt(), SHORT_POLL)
             except RocketMQError as error:  # the first poll of the queue gets it as well, and handles it
                 logger.debug("one of several polls of %s failed: %s", queue, error)
                 return

@@ -41,6 +41,11 @@ CALL_ERRORS = (
 """What a call of grpcio raises, except for bugs."""
 
 
+def failure_of(code: grpc.StatusCode) -> Failure:
+    """Return the kind of failure that a status stands for."""
+    return _FAILURES.get(code, Failure.INTERNAL)
+
+
 def failed(error: BaseException) -> TransportError:
     """Return the interface's error for one of CALL_ERRORS; a cancellation by the caller is returned unchanged."""
     if isinstance(error, asyncio.CancelledError):
@@ -52,7 +57,7 @@ def failed(error: BaseException) -> TransportError:
     if not isinstance(error, grpc.aio.AioRpcError):
         return TransportError(Failure.UNREACHABLE, str(error), was_sent=False)
     code, text = error.code(), error.details() or error.code().name
-    failure = _FAILURES.get(code, Failure.INTERNAL)
+    failure = failure_of(code)
     lowered = text.lower()
     was_sent = not (failure is Failure.UNREACHABLE and any(each in lowered for each in _NEVER_SENT))
     return TransportError(failure, text, was_sent=was_sent)

@@ -37,13 +37,17 @@ _ONE_TIME = 1.0
 
 @dataclass(slots=True)
 class Environment:
-    """What a client takes from its environment: wall clock, random numbers, name of the machine. Simulations replace
-    it."""
+    """What a client takes from its environment: wall clock, random numbers, names of machine and process. Simulations
+    replace it."""
 
     wall: Callable[[], float] = time.time
     random: random.Random = field(default_factory=random.Random)
     host: str = field(default_factory=socket.gethostname)
     """The name of this machine, which servers show with clients and messages."""
+    process: int | None = None
+    """The number of this process in client ids; None: that of the running one."""
+    message_ids: MessageIds | None = None
+    """The source of message ids; None: the one that all clients of this process share."""
 
 
 class Network:
@@ -197,7 +201,8 @@ def new_client_id(environment: Environment, *, is_remoting: bool) -> str:
     """Return a new client id, unique among all: servers identify settings and consumers by it. Its form shows other
     members of the group which protocol the client uses; see `_core.pop_members`."""
     number = "" if is_remoting else "0@"
-    return f"{environment.host}@{os.getpid()}@{number}{environment.random.getrandbits(48):012x}"
+    process = os.getpid() if environment.process is None else environment.process
+    return f"{environment.host}@{process}@{number}{environment.random.getrandbits(48):012x}"
 
 
 class LoopClock:
