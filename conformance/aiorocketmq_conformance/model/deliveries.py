@@ -148,13 +148,13 @@ class Deliveries:
     def _check_lease(self, receive: Receive, one: Delivered, copy: Copy) -> None:
         lease = copy.lease
         if copy.settled is not None and copy.settled_by.step <= one.after.step:
-            if not self._is_behind_a_gap(receive, copy):
+            if not self._is_behind_a_gap(receive):
                 what = "was forwarded to the dead letters" if copy.is_forwarded else "was acknowledged"
                 self._report("settled", f"delivered again after it {what}", one)
         elif lease is not None and lease.settled is None:
             visible = self._knowledge.available(receive.group, copy)
             if one.at.at < visible.low - self._knowledge.semantics.early and not self._is_behind_a_gap(
-                receive, copy
+                receive
             ):
                 until = (
                     "it is renewed"
@@ -280,7 +280,7 @@ class Deliveries:
             if other is not message and other.outgoing.content.message_group == content.message_group:
                 yield other
 
-    def _is_behind_a_gap(self, receive: Receive, copy: Copy) -> bool:
+    def _is_behind_a_gap(self, receive: Receive) -> bool:
         """E5: a server that locks whole queues redelivers what lies behind an un-acked message."""
         return self._knowledge.semantics.order_by_queue and self._knowledge.group(receive.group).ordered
 

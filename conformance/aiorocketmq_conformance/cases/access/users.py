@@ -98,10 +98,10 @@ async def bad_key(fixture: Fixture) -> None:
     """A signature of an unknown access key is UNAUTHORIZED."""
     broker = await guarded(fixture)
     await broker.user("user")
-    await denied(fixture, broker, await broker.client("unknown"))
+    await denied(broker, await broker.client("unknown"))
 
 
-async def denied(fixture: Fixture, broker: Guarded, client: ProbeClient) -> None:
+async def denied(broker: Guarded, client: ProbeClient) -> None:
     """Assert that a route query and a send of this client are refused."""
     route = code_of(await client.query_route(broker.topic))
     sent = await broker.send(client, "denied")
@@ -113,7 +113,7 @@ async def bad_signature(fixture: Fixture) -> None:
     """A signature made with another secret is UNAUTHORIZED."""
     broker = await guarded(fixture)
     key = await broker.user("user")
-    await denied(fixture, broker, await fixture.client(**signed(key, "wrong", at=fixture.clock.wall())))
+    await denied(broker, await fixture.client(**signed(key, "wrong", at=fixture.clock.wall())))
 
 
 @case("auth.altered-date", rules=("R1.11", "R1.12"), level=EXTENSION, needs=NEEDS)
@@ -122,7 +122,7 @@ async def altered_date(fixture: Fixture) -> None:
     broker = await guarded(fixture)
     key = await broker.user("user")
     now = fixture.clock.wall()
-    await denied(fixture, broker, await fixture.client(**signed(key, key, at=now, shown=now + 1)))
+    await denied(broker, await fixture.client(**signed(key, key, at=now, shown=now + 1)))
 
 
 @case("auth.stale-date", rules=("R1.11",), level=INFORMATIONAL, needs=NEEDS)
@@ -152,7 +152,7 @@ async def receive_denied(fixture: Fixture) -> None:
     """Settings and receives of a user with publish permission only are refused."""
     broker = await guarded(fixture)
     key = await broker.user("writer", publish=(broker.topic,), subscribe=(), groups=())
-    await receives_nothing(fixture, broker, key)
+    await receives_nothing(broker, key)
 
 
 @case("auth.group-denied", rules=("R14.2", "R14.4"), level=EXTENSION, needs=NEEDS)
@@ -160,10 +160,10 @@ async def group_denied(fixture: Fixture) -> None:
     """Permission for a topic without permission for the group does not allow a receive."""
     broker = await guarded(fixture)
     key = await broker.user("outsider", groups=(fixture.fresh("other"),))
-    await receives_nothing(fixture, broker, key)
+    await receives_nothing(broker, key)
 
 
-async def receives_nothing(fixture: Fixture, broker: Guarded, key: str) -> None:
+async def receives_nothing(broker: Guarded, key: str) -> None:
     """Assert that a user cannot receive from the topic while another user can."""
     client = await broker.client(key)
     stream = await client.open_stream()

@@ -210,7 +210,7 @@ async def _over(fixture: Fixture, like: Consumer, endpoint: str) -> Consumer:
     return Consumer(client, like.topic, like.group, "*", pb.ClientType.SIMPLE_CONSUMER)
 
 
-async def _stale_acks(fixture: Fixture, consumer: Consumer, held: list[Delivery]) -> None:
+async def _stale_acks(consumer: Consumer, held: list[Delivery]) -> None:
     """Ack with expired leases: each is refused."""
     response = await consumer.client.ack(consumer.topic, consumer.group, *held)
     codes = set(entry_codes(response))
@@ -233,7 +233,7 @@ async def partition_consumer(fixture: Fixture) -> None:
     assert {one.id for one in deliveries} == {one.id for one in leased}
     await fixture.clock.sleep(max(0.0, leased[0].at + 2 * LEASE - fixture.clock.now()))
     cut.clear()
-    await _stale_acks(fixture, isolated, leased)
+    await _stale_acks(isolated, leased)
     # The others still have their leases: a late ack must not have affected them.
     await clean.ack(*deliveries)
     await fixture.expect_nothing(clean, SHORT_POLL)
@@ -253,7 +253,7 @@ async def consumer_pause(fixture: Fixture) -> None:
     assert {one.id for one in deliveries} == {one.id for one in leased}
     assert {one.attempt for one in deliveries} == {2}
     await fixture.clock.sleep(max(0.0, leased[0].at + 2 * LEASE - fixture.clock.now()))
-    await _stale_acks(fixture, paused, leased)
+    await _stale_acks(paused, leased)
     await clean.ack(*deliveries)
     await fixture.expect_nothing(clean, SHORT_POLL)
 

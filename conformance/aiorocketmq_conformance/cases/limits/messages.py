@@ -18,9 +18,7 @@ RESERVED = ("UNIQ_KEY", "KEYS", "TAGS", "DELAY", "TIMER_DELIVER_MS", "REAL_TOPIC
 CONTROLS = {"nul": "\x00", "one": "\x01", "newline": "a\nb"}
 
 
-async def judge(
-    fixture: Fixture, topic: str, *messages: pb.Message, code: str = "OK", together: bool = False
-) -> None:
+async def judge(fixture: Fixture, *messages: pb.Message, code: str = "OK", together: bool = False) -> None:
     """Send messages one by one (or in one request) with a fresh client; assert that all are answered with `code`."""
     client = await fixture.client()
     for sent in [messages] if together else [(message,) for message in messages]:
@@ -34,8 +32,8 @@ async def boundary(fixture: Fixture, legal: pb.Message, illegal: pb.Message, cod
     delivered."""
     topic = legal.topic.name
     consumer = await fixture.consumer(topic)
-    await judge(fixture, topic, legal)
-    await judge(fixture, topic, illegal, code=code)
+    await judge(fixture, legal)
+    await judge(fixture, illegal, code=code)
     others = await fixture.sentinel(consumer)
     delivered = {delivery.id for delivery in others} | {delivery.id for delivery in consumer.deliveries}
     assert legal.system_properties.message_id in delivered, "the legal message was not delivered"
@@ -85,7 +83,7 @@ async def body_and_props(fixture: Fixture) -> None:
     topic = await fixture.topic()
     message = of_bytes(topic, PROPERTY_BYTES)
     message.body = bytes(int(fixture.number("body.max")))
-    await judge(fixture, topic, message)
+    await judge(fixture, message)
 
 
 @case("limit.grpc-frame", rules=("13.2", "R5.5"), level=SHOULD, timeout=90.0)
@@ -136,7 +134,7 @@ async def props_reserved(fixture: Fixture) -> None:
     topic = await fixture.topic()
     for key in RESERVED:
         message = requests.message(topic, "p", properties={key: "v"})
-        await judge(fixture, topic, message, code="ILLEGAL_MESSAGE_PROPERTY_KEY")
+        await judge(fixture, message, code="ILLEGAL_MESSAGE_PROPERTY_KEY")
 
 
 @case(
@@ -152,7 +150,7 @@ async def props_control_char(fixture: Fixture, part: str) -> None:
     for text in CONTROLS.values():
         properties = {text: "v"} if part == "key" else {"k": text}
         message = requests.message(topic, "p", properties=properties)
-        await judge(fixture, topic, message, code="ILLEGAL_MESSAGE_PROPERTY_KEY")
+        await judge(fixture, message, code="ILLEGAL_MESSAGE_PROPERTY_KEY")
 
 
 @case("limit.props-visible", rules=("4.1",))
@@ -188,7 +186,7 @@ async def tag_bytes(fixture: Fixture) -> None:
 async def tag_illegal(fixture: Fixture, tag: str) -> None:
     """A tag with a {} character, or nothing but blanks, is ILLEGAL_MESSAGE_TAG."""
     topic = await fixture.topic()
-    await judge(fixture, topic, requests.message(topic, "t", tag=tag), code="ILLEGAL_MESSAGE_TAG")
+    await judge(fixture, requests.message(topic, "t", tag=tag), code="ILLEGAL_MESSAGE_TAG")
 
 
 @case("limit.key-bytes", rules=("4.1", "13.2"), level=SHOULD)
@@ -209,7 +207,7 @@ async def key_bytes(fixture: Fixture) -> None:
 async def key_illegal(fixture: Fixture, key: str) -> None:
     """A key that is {} or holds such a character is ILLEGAL_MESSAGE_KEY."""
     topic = await fixture.topic()
-    await judge(fixture, topic, requests.message(topic, "k", keys=[key]), code="ILLEGAL_MESSAGE_KEY")
+    await judge(fixture, requests.message(topic, "k", keys=[key]), code="ILLEGAL_MESSAGE_KEY")
 
 
 @case("limit.message-id-blank", rules=("4.1",))
@@ -217,15 +215,15 @@ async def message_id_blank(fixture: Fixture) -> None:
     """A message without an id is ILLEGAL_MESSAGE_ID."""
     topic = await fixture.topic()
     for blank in ("", " "):
-        await judge(fixture, topic, requests.message(topic, "i", id=blank), code="ILLEGAL_MESSAGE_ID")
+        await judge(fixture, requests.message(topic, "i", id=blank), code="ILLEGAL_MESSAGE_ID")
 
 
 @case("limit.message-group-bytes", rules=("4.1", "13.2"), level=SHOULD, prepared=("@topic",))
 async def message_group_bytes(fixture: Fixture) -> None:
     """A message group of 63 bytes is accepted, one of 65 is ILLEGAL_MESSAGE_GROUP; the response to 64 is recorded."""
     topic = await fixture.topic(type="FIFO")
-    await judge(fixture, topic, requests.message(topic, "g", group="g" * 63))
-    await judge(fixture, topic, requests.message(topic, "g", group="g" * 65), code="ILLEGAL_MESSAGE_GROUP")
+    await judge(fixture, requests.message(topic, "g", group="g" * 63))
+    await judge(fixture, requests.message(topic, "g", group="g" * 65), code="ILLEGAL_MESSAGE_GROUP")
     client = await fixture.client()
     # 64 is legal by the documentation and refused by the server.
     reply = await client.send(requests.message(topic, "g", group="g" * 64))
@@ -242,4 +240,4 @@ async def message_group_bytes(fixture: Fixture) -> None:
 async def message_group_illegal(fixture: Fixture, group: str) -> None:
     """A message group that is {} or holds such a character is ILLEGAL_MESSAGE_GROUP."""
     topic = await fixture.topic(type="FIFO")
-    await judge(fixture, topic, requests.message(topic, "g", group=group), code="ILLEGAL_MESSAGE_GROUP")
+    await judge(fixture, requests.message(topic, "g", group=group), code="ILLEGAL_MESSAGE_GROUP")

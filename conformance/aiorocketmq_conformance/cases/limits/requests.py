@@ -98,9 +98,9 @@ async def error_is_final(fixture: Fixture) -> None:
     large = requests.message(topic, bytes(int(fixture.number("body.max")) + 1))
     tagged = requests.message(topic, "bad tag", tag="a|b")
     good, empty = requests.message(topic, "good"), requests.message(topic, b"")
-    await judge(fixture, topic, large, code="MESSAGE_BODY_TOO_LARGE")
-    await judge(fixture, topic, tagged, code="ILLEGAL_MESSAGE_TAG")
-    await judge(fixture, topic, good, empty, code="MESSAGE_BODY_EMPTY", together=True)
+    await judge(fixture, large, code="MESSAGE_BODY_TOO_LARGE")
+    await judge(fixture, tagged, code="ILLEGAL_MESSAGE_TAG")
+    await judge(fixture, good, empty, code="MESSAGE_BODY_EMPTY", together=True)
     others = await fixture.sentinel(consumer)
     assert not others, f"of refused requests was delivered: {others}"
 
@@ -175,6 +175,6 @@ async def unknown_field(fixture: Fixture) -> None:
     message = requests.message(topic, "with more than is known")
     message.MergeFromString(UNKNOWN_FIELD)
     message.system_properties.MergeFromString(UNKNOWN_FIELD)
-    await judge(fixture, topic, message)
+    await judge(fixture, message)
     (delivery,) = await consumer.take(1)
     assert delivery.id == message.system_properties.message_id
