@@ -1,7 +1,8 @@
 """What a Recorder takes of a producer's and of a push consumer's throughput.
 
-`python -m benchmarks.recorder` measures both and prints one JSON line; with ORDERS (JSON, as for the clients) and a
-folder, it is the measured process, and records to the folder, or to nowhere when that is empty.
+`python -m benchmarks.recorder` measures all kinds and prints one JSON line; with ORDERS (JSON, as for the clients), a
+way, a folder and the turns of a loop, it is the measured process: it records to the folder in that way, and each call
+of its handler works for so many turns.
 """
 
 from __future__ import annotations
@@ -12,6 +13,8 @@ import resource
 import statistics
 import subprocess
 import sys
+import time
+from collections.abc import Sequence
 from contextlib import ExitStack
 from tempfile import TemporaryDirectory
 
@@ -22,9 +25,31 @@ ROUNDS = 7
 SECONDS = 6.0
 WARM_UP = 2.0
 LOAD = 100_000
+HANDLER = 100e-6
+"""Seconds of CPU that a handler works, of the kind `push-100us`."""
+NONE, THREAD, PROCESS = "none", "thread", "process"
+"""Ways to record: not at all, by a thread alone, and by a process of its own (the default of `Recorder`)."""
+KINDS = ("send", "push", "push-100us")
 
 
-async def work(folder: str) -> None:
+def spin(turns: int) -> None:
+    """Use the CPU for a fixed amount of work, which also takes longer if another thread has the interpreter."""
+    for _ in range(turns):
+        pass
+
+
+def turns_of(seconds: float) -> int:
+    """Return how many turns of `spin` take `seconds` of CPU on this machine, undisturbed."""
+    turns = 100_000
+    took = []
+    for _ in range(50):
+        began = time.perf_counter()
+        spin(turns)
+        took.append(time.perf_counter() - began)
+    return round(turns * seconds / min(took))
+
+
+async def work(way: str, folder: str, turns: int) -> None:
     """Send, or be called for a backlog, as the orders say."""
     from aiorocketmq import Producer, PushConsumer, ReceivedMessage
     from aiorocketmq.recording import Recorder
@@ -34,12 +59,15 @@ async def work(folder: str) -> None:
     orders = Orders.from_arguments()
     meter = Meter(orders)
     with ExitStack() as stack:
-        hooks = [stack.enter_context(Recorder(folder))] if folder else []
+        hooks = []
+        if way != NONE:
+            hooks.append(stack.enter_context(Recorder(folder, own_process=way == PROCESS)))
         if orders.work == "send":
             await send_with(Producer(orders.endpoint, hooks=hooks), orders, meter)
         else:
 
             async def handle(message: ReceivedMessage) -> None:
+                spin(turns)
                 meter.count(1)
 
             async with PushConsumer(
@@ -57,35 +85,38 @@ async def work(folder: str) -> None:
     print(json.dumps({"elsewhere_us": 1e6 * (elsewhere.ru_utime + elsewhere.ru_stime) / max(1, meter.seen)}))
 
 
-def measured_recorder() -> dict[str, list[float]]:
-    """Of each kind of work: the share of throughput and of CPU that a recorder takes, in percent, and microseconds of
-    CPU in a process of its own for each message; by turns."""
+def measured_recorder(kinds: Sequence[str] = KINDS) -> dict[str, list[float]]:
+    """Of each kind of work and way to record: the shares of throughput and of CPU that it takes, in percent, medians
+    over rounds in which all ways take turns; and microseconds of CPU in another process for each message."""
     taken: dict[str, list[float]] = {}
-    for kind in ("send", "push"):
-        names = [f"{kind}-{number}" for number in range(2 * ROUNDS)]
-        load = dict.fromkeys(names, LOAD) if kind == "push" else {}
-        rates: dict[bool, list[float]] = {True: [], False: []}
-        elsewhere: list[float] = []
-        costs: dict[bool, list[float]] = {True: [], False: []}
+    turns = turns_of(HANDLER)
+    for kind in kinds:
+        runs: dict[str, list[dict[str, float]]] = {NONE: [], THREAD: [], PROCESS: []}
         for number in range(ROUNDS):
-            for recorded in (False, True):
-                name = names[2 * number + recorded]
-                with fake(topics=[name], groups=[name], load={name: load[name]} if load else {}) as endpoint:
-                    result = _run(kind, endpoint, name, recorded=recorded)
-                    rates[recorded].append(result["rate"])
-                    costs[recorded].append(result["cpu_us"])
-                if recorded:
-                    elsewhere.append(result["elsewhere_us"])
-        slower = 1 - statistics.median(rates[True]) / statistics.median(rates[False])
-        dearer = statistics.median(costs[True]) / statistics.median(costs[False]) - 1
-        taken |= {f"recorder_{kind}": [100 * slower], f"recorder_{kind}_cpu": [100 * dearer]}
-        taken |= {f"recorder_{kind}_elsewhere_us": [statistics.median(elsewhere)]}
+            for way in (NONE, THREAD, PROCESS):
+                name = f"{kind}-{number}-{way}"
+                load = {} if kind == "send" else {name: LOAD}
+                with fake(topics=[name], groups=[name], load=load) as endpoint:
+                    runs[way].append(_run(kind, endpoint, name, way, turns if kind == "push-100us" else 0))
+        for way, suffix in ((PROCESS, ""), (THREAD, "_thread")):
+            slower = statistics.median(
+                1 - run["rate"] / base["rate"] for run, base in zip(runs[way], runs[NONE], strict=True)
+            )
+            dearer = statistics.median(
+                run["cpu_us"] / base["cpu_us"] - 1 for run, base in zip(runs[way], runs[NONE], strict=True)
+            )
+            taken |= {
+                f"recorder_{kind}{suffix}": [100 * slower],
+                f"recorder_{kind}{suffix}_cpu": [100 * dearer],
+            }
+        elsewhere = statistics.median(run["elsewhere_us"] for run in runs[PROCESS])
+        taken[f"recorder_{kind}_elsewhere_us"] = [elsewhere]
     return taken
 
 
-def _run(kind: str, endpoint: str, name: str, *, recorded: bool) -> dict[str, float]:
+def _run(kind: str, endpoint: str, name: str, way: str, turns: int) -> dict[str, float]:
     orders = {
-        "work": kind,
+        "work": kind.partition("-")[0],
         "endpoint": endpoint,
         "topic": name,
         "group": name,
@@ -95,11 +126,11 @@ def _run(kind: str, endpoint: str, name: str, *, recorded: bool) -> dict[str, fl
         "body_bytes": BODY_BYTES,
         "batch": BATCH,
         "rate": RATE,
-        "load": LOAD if kind == "push" else 0,
+        "load": 0 if kind == "send" else LOAD,
     }
     with TemporaryDirectory() as folder:
         done = subprocess.run(
-            [sys.executable, "-m", "benchmarks.recorder", json.dumps(orders), folder if recorded else ""],
+            [sys.executable, "-m", "benchmarks.recorder", json.dumps(orders), way, folder, str(turns)],
             capture_output=True,
             text=True,
             cwd=ROOT,
@@ -109,11 +140,12 @@ def _run(kind: str, endpoint: str, name: str, *, recorded: bool) -> dict[str, fl
     result: dict[str, float] = {}
     for line in done.stdout.strip().splitlines():
         result |= json.loads(line)
+    print(f"{name}: {result}", file=sys.stderr, flush=True)
     return result
 
 
 if __name__ == "__main__":
-    if len(sys.argv) > 1:
-        asyncio.run(work(sys.argv[2]))
+    if len(sys.argv) > 3:
+        asyncio.run(work(sys.argv[2], sys.argv[3], int(sys.argv[4])))
     else:
-        print(json.dumps(measured_recorder()))
+        print(json.dumps(measured_recorder(sys.argv[1:] or KINDS)))
