@@ -79,7 +79,9 @@ class LeaseKeeper:
         self._timer = None
         # A loop may fire slightly early; the core must never see a time before the one it asked for.
         for message in self._renewals.due(max(self._armed_for, self._clock.time())):
-            if message.is_settled:  # by its handler
+            lease = message._lease
+            if message.is_settled or lease is None or lease.is_ending:
+                # By its handler; if that has failed, renewals would keep the message from others forever.
                 self.discard(message)
             else:
                 self._spawn(self._renew, message, name="renew lease")

@@ -126,6 +126,7 @@ class LeaseSettler:
             lite_topic=self._lite_topic(message),
             suspend=suspend or None,
         )
+        lease.is_ending = lease.is_ending or reason is not ChangeReason.EXTEND
         event = partial(self._change_event, message, lease.handle, seconds, reason)
         begun = self._session.clock.time()
         wall = self._session.environment.wall()

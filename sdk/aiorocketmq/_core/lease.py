@@ -102,7 +102,16 @@ _OPEN = frozenset({LeaseState.HELD, LeaseState.IN_DOUBT, LeaseState.ACK_SENT, Le
 class Lease:
     """The chain of handles of one delivered message; times are the caller's clock, in seconds."""
 
-    __slots__ = ("changed", "ends_at", "first_handle", "first_is_spent", "handle", "state", "step")
+    __slots__ = (
+        "changed",
+        "ends_at",
+        "first_handle",
+        "first_is_spent",
+        "handle",
+        "is_ending",
+        "state",
+        "step",
+    )
 
     def __init__(self, handle: str, ends_at: float) -> None:
         self.first_handle = handle
@@ -111,6 +120,8 @@ class Lease:
         self.changed = False
         self.first_is_spent = False
         """Whether the server refused a forward with the first handle because a change has replaced it."""
+        self.is_ending = False
+        """Whether its end was attempted, by an ack, a forward or a release: it is not renewed any more."""
         self.state = LeaseState.HELD
         self.step: Step | None = None
         """The step in flight; the next one has to wait for its end."""
@@ -131,6 +142,7 @@ class Lease:
             if forbidden is not None:
                 raise StepNotAllowedError(forbidden, lost=self.state is LeaseState.LOST)
         self.step = step
+        self.is_ending = self.is_ending or step is not Step.CHANGE
         return self.first_handle if step is Step.FORWARD and not self.first_is_spent else self.handle
 
     def end(self, outcome: Outcome, *, handle: str = "", ends_at: float | None = None) -> None:

@@ -13,6 +13,7 @@ from aiorocketmq.errors import (
     LeaseLostError,
     PermissionDeniedError,
     RocketMQError,
+    ServerError,
     UnreachableError,
     UsageError,
 )
@@ -432,6 +433,26 @@ async def test_renewals_stop_when_the_lease_is_lost_or_the_message_settled(
         assert message.is_settled
         assert fault.hits == 1
         await loop.aclose()  # type: ignore[attr-defined]
+
+
+@pytest.mark.parametrize("settle", ["ack", "release"])
+async def test_a_message_whose_settling_failed_is_redelivered(
+    broker: FakeBroker, producer: Producer, consumer: SimpleConsumer, settle: str
+) -> None:
+    await producer.send(Message("orders", b"x"))
+    loop = consumer.messages(invisible=0.5, wait=5, keep_alive=True)
+    message = await anext(loop)
+    with (
+        broker.faults.refuse("AckMessage", "INTERNAL_SERVER_ERROR", times=1),
+        broker.faults.refuse("ChangeInvisibleDuration", "INTERNAL_SERVER_ERROR", times=1),
+        pytest.raises(ServerError),
+    ):
+        await (message.ack() if settle == "ack" else message.release())
+    async with asyncio.timeout(20):
+        again = await anext(loop)
+    assert (again.message_id, again.attempt) == (message.message_id, 2)
+    await again.ack()
+    await loop.aclose()  # type: ignore[attr-defined]
 
 
 async def test_a_renewal_that_fails_is_tried_again_while_the_lease_lasts(
