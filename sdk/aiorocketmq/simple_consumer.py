@@ -163,8 +163,8 @@ class SimpleConsumer:
         """Receive forever and yield one message at a time; parameters as in `receive`.
 
         With `keep_alive`, the lease of each message is renewed until its first ack or release, also one that fails, or
-        until the loop is left. Leaving the loop, also by a cancellation, releases messages of the batch that were not yielded; those that
-        were yielded stay leased.
+        until the loop is left. Leaving the loop, also by a cancellation, releases messages of the batch that were not
+        yielded; those that were yielded stay leased.
 
         The loop survives outages: failed polls are retried with back-off. It raises permanent refusals: an illegal
         filter, a missing right, a topic of the wrong type at once; an unknown topic or group after
