@@ -58,9 +58,9 @@ class Bench:
     def judge(self, rules: Mapping[str, Iterable[Rule]], frames: Mapping[str, Frame]) -> dict[str, Judged]:
         """What `rules`, by frame, find in `frames`: by the rules' `check`, which may be any text."""
         result = self._judged(rules, frames)
-        found = {} if result.findings is None else self.outcomes(result.findings)
+        outcomes = {} if result.findings is None else self.outcomes(result.findings)
         checks = {rule.check for of in rules.values() for rule in of}
-        return {check: Judged(result.judged(check), frozenset(found.get(check, ()))) for check in checks}
+        return {check: Judged(result.judged(check), frozenset(outcomes.get(check, ()))) for check in checks}
 
     def findings(self, rules: Mapping[str, Iterable[Rule]]) -> DataFrame:
         """What `rules` find, before anything is exempted."""
@@ -88,11 +88,11 @@ def of_pages_and_scenes(spark: SparkSession, folder: Path) -> Bench:
     rows = [row for name in PAGES for row in rows_of(name)]
     rows += [row for number, name in enumerate(KINDS) for row in scene(name, number)]
     recording, gate = read(spark, folder, rows)
-    known = recording.events.select("case_id", F.xxhash64("recorder").alias("key")).distinct().collect()
+    cases = recording.events.select("case_id", F.xxhash64("recorder").alias("key")).distinct().collect()
     frames = {frame.name: frame for of in FRAMES.values() for frame in of}
     materialized = {name: engine.materialized(frame.rows(recording)) for name, frame in frames.items()}
     fixed = {name: given(frame, materialized[name]) for name, frame in frames.items()}
-    return Bench(recording, gate, fixed, {row.key: row.case_id for row in known})
+    return Bench(recording, gate, fixed, {row.key: row.case_id for row in cases})
 
 
 def given(frame: Frame, rows: DataFrame, name: str | None = None) -> Frame:
@@ -131,8 +131,10 @@ def scene(name: str, number: int, start_us: int = START, rows: Iterable[Row] | N
 
 def wanted() -> frozenset[Outcome]:
     """What must be found; that a scene's fault is exempted says its name alone."""
-    found = {(name, *each) for name, page in PAGES.items() for each in page.found}
-    return frozenset(found | {(name, of.invariant, "broken") for name, of in KINDS.items() if of.invariant})
+    expected = {(name, *each) for name, page in PAGES.items() for each in page.found}
+    return frozenset(
+        expected | {(name, of.invariant, "broken") for name, of in KINDS.items() if of.invariant}
+    )
 
 
 def counting(outcomes: Iterable[Outcome]) -> set[Outcome]:

@@ -31,10 +31,10 @@ def spark() -> Iterator[SparkSession]:
 
     with ExitStack() as stack:
         try:
-            found = stack.enter_context(session("local[1]", size=1))
+            spark_session = stack.enter_context(session("local[1]", size=1))
         except JavaNotFoundError as missing:
             pytest.skip(str(missing))
-        yield found
+        yield spark_session
 
 
 @pytest.fixture(scope="session")
@@ -144,8 +144,8 @@ def beside(normal: History, ordered: History) -> None:
     ordered.note("recall", 55.0, phase="ok", topic="t", message_id="/31")
     for offset, at in ((1, 50.0), (2, 55.0)):
         ordered.note("commit", at, group="shipping", topic="t", broker="b", queue=9, commit_offset=offset)
-        given = normal.deliver(f"/{31 + offset}", at + 8 * offset, store_us=START + round(at * SECOND))
-        normal.settle("ack", given, at + 20)
+        delivery = normal.deliver(f"/{31 + offset}", at + 8 * offset, store_us=START + round(at * SECOND))
+        normal.settle("ack", delivery, at + 20)
     owned = [{"broker": "b", "queue": 9}]
     normal.note("assign", 60.0, role="pull", group="billing", topic="t", client_id="p9", queues=owned)
 
@@ -174,8 +174,8 @@ def plant(clean: tuple[History, History]) -> Callable[[str], tuple[History, Hist
             for offset in (0, 1, 2):
                 ordered.send(f"q/{offset}", 100.0, broker="b", queue=7, offset=offset, message_group="q")
             for offset in (0, 2):
-                given = ordered.deliver(f"q/{offset}", 101.0 + offset, queue=7, body_sha="body")
-                ordered.settle("ack", given, 102.0 + offset)
+                delivery = ordered.deliver(f"q/{offset}", 101.0 + offset, queue=7, body_sha="body")
+                ordered.settle("ack", delivery, 102.0 + offset)
         else:
             raise ValueError(kind)
         return normal, ordered

@@ -115,10 +115,10 @@ def test_what_judged_nothing_is_named_and_may_be_required(
         history.send(f"/{number}", 1)
     for number in range(2):
         history.settle("ack", history.deliver(f"/{number}", 2, body_sha="body"), 3)
-    asked = (record(history.end()), "--check", "origin", "--check", "loss")
-    assert run(*asked) == 0
+    arguments = (record(history.end()), "--check", "origin", "--check", "loss")
+    assert run(*arguments) == 0
     assert "; nothing to judge: loss;" in capsys.readouterr().out
-    assert run(*asked, "--require", "loss") == 3
+    assert run(*arguments, "--require", "loss") == 3
     assert (
         "unknown: nothing broken in 1 of 2 checks; nothing to judge, though required: loss;"
         in capsys.readouterr().out
@@ -127,9 +127,9 @@ def test_what_judged_nothing_is_named_and_may_be_required(
 
 def test_rules_are_explained_without_spark(capsys: pytest.CaptureFixture[str]) -> None:
     assert run("--explain", "INV-EXCL") == 0
-    told = capsys.readouterr().out
+    output = capsys.readouterr().out
     for rule in RULES["deliveries"]:
-        assert (rule.invariant == "INV-EXCL") == (" ".join(rule.violated.split()) in told)
+        assert (rule.invariant == "INV-EXCL") == (" ".join(rule.violated.split()) in output)
     assert run("--explain", "INV-NONE") == 2
     assert capsys.readouterr().err.startswith("aiorocketmq audit: there is no invariant or check 'INV-NONE'")
 

@@ -65,10 +65,10 @@ def command(spark: SparkSession, capsys: pytest.CaptureFixture[str]) -> Command:
         capsys.readouterr()
         with pytest.raises(SystemExit) as done:
             audit.main([*map(str, arguments), "--json", "--check", check], prog_name="audit")
-        said = capsys.readouterr()
-        ended = Ended(int(done.value.code or 0), said.out, said.err)
-        assert ended.code == code, said
-        assert "Traceback" not in said.out + said.err
+        output = capsys.readouterr()
+        ended = Ended(int(done.value.code or 0), output.out, output.err)
+        assert ended.code == code, output
+        assert "Traceback" not in output.out + output.err
         if code in (REFUSED, WRONG_USE):
             assert (ended.out, ended.err.count("\n")) == ("", 1)
         else:
@@ -211,10 +211,10 @@ def tiny(tmp_path: Path) -> Iterator[Path]:
     """A disk of a few kilobytes."""
     folder = tmp_path / "tiny"
     folder.mkdir()
-    made = subprocess.run(
+    process = subprocess.run(
         ["mount", "-t", "tmpfs", "-o", "size=16k", "none", folder], capture_output=True, check=False
     )
-    if made.returncode:
+    if process.returncode:
         pytest.skip("this machine mounts no disks for tests")
     yield folder
     # Lazily: Java may not have closed its last file yet.

@@ -27,17 +27,17 @@ def test_sends_are_conserved_and_those_that_only_a_delivery_confirms_are_recover
             history.deliver(f"/{offset}", 40 * attempt + offset, attempt=attempt, body_sha="body")
     # The send of this one is not recorded.
     history.deliver("/9", 50)
-    found = audit([str(record(history.end()))], checks=["origin"], spark=spark)
-    assert found.gates.operations["send"] == {
+    result = audit([str(record(history.end()))], checks=["origin"], spark=spark)
+    assert result.gates.operations["send"] == {
         "attempted": 7,
         "ok": 3,
         "fail": 1,
         "info": 3,
         "unanswered": 1,
     }
-    document = summary(found, {})
-    told = document["deliveries"]
-    assert (told["confirmed"], told["recovered"]) == (2, 1)
+    document = summary(result, {})
+    deliveries = document["deliveries"]
+    assert (deliveries["confirmed"], deliveries["recovered"]) == (2, 1)
     assert sentences.recording(document)[-1] == (
         "7 sends by all observers: 3 ok, 1 rejected, 3 of unknown outcome; delivered of them: 2 ok, 1 recovered."
     )

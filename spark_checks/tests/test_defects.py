@@ -42,10 +42,12 @@ def test_neither_many_exemptions_nor_many_counts_change_a_verdict(
     for number in range(GROUPS):
         groups.deliver(f"/{number + 2}", 14, group=f"group-{number}")
     rows = [row for history in (few, stops, groups) for row in history.end().rows]
-    told = found(*read(spark, tmp_path, rows), ["double delivery"])
+    findings = found(*read(spark, tmp_path, rows), ["double delivery"])
     by_case = {
         case: {
-            (each.invariant, each.verdict, each.exemption, each.seq) for each in told if each.recorder == case
+            (each.invariant, each.verdict, each.exemption, each.seq)
+            for each in findings
+            if each.recorder == case
         }
         for case in ("r1few", "r1stops", "r1groups")
     }
@@ -68,14 +70,14 @@ def test_ordered_consumers_whose_clocks_are_off_make_nothing_broken(
             history = History(str(apart_s), recorder="wrong" if is_off else "right")
             history.config(ordered=True, max_attempts=17)
             # The server says when it handed it out, in the middle of the call.
-            given = history.deliver(
+            delivery = history.deliver(
                 f"x/{offset}",
                 at + off,
                 call=at + off - 0.004,
                 client_id=f"c{offset}",
                 server_deliver_us=START + round((at - 0.002) * SECOND),
             )
-            history.settle("ack", given, at + off + 0.01)
+            history.settle("ack", delivery, at + off + 0.01)
             histories.append(history.end())
     result = audit([str(record(*histories))], checks=["ordering"], spark=spark)
     (check,) = result.checks

@@ -96,9 +96,9 @@ class ShowsItsRetryTopic(Receiving):
             return delivery
         content = replace(delivery.message.content, topic="%RETRY%billing_orders")
         shown = replace(delivery, message=replace(delivery.message, content=content))
-        told = self._state.events.pop()
-        assert isinstance(told, Delivered)
-        self._state.events.append(replace(told, delivery=shown))
+        event = self._state.events.pop()
+        assert isinstance(event, Delivered)
+        self._state.events.append(replace(event, delivery=shown))
         return shown
 
 
@@ -168,17 +168,17 @@ async def _knows_nothing(_: ReceivedMessage) -> Resolution:
 
 async def payments(folder: Path) -> None:
     """The network repeats a half message, about which the server may ask after a commit."""
-    asked = Asked()
+    checker = Asked()
     async with FakeBroker(clock="manual", record=folder) as broker:
         await broker.create_topic("payments", type="TRANSACTION")
         with Recorder(folder, clock=broker.clock.now) as recorder, anyio.fail_after(120):
             async with Producer(
-                broker.endpoint, hooks=[recorder, asked], transaction_checker=_knows_nothing
+                broker.endpoint, hooks=[recorder, checker], transaction_checker=_knows_nothing
             ) as producer:
                 with broker.faults.duplicate("SendMessage", times=1):
                     async with producer.transaction(Message("payments", b"x")):
                         pass
-                while asked.times < 2:
+                while checker.times < 2:
                     await broker.clock.advance(seconds=20, patience=0.05)
 
 

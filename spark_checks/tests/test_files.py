@@ -52,9 +52,9 @@ def test_files_in_sub_folders_belong_to_the_recording(tmp_path: Path) -> None:
 def test_a_file_without_its_end_is_unfinished(tmp_path: Path, content: bytes) -> None:
     (tmp_path / "cut.parquet").write_bytes(content)
     whole(tmp_path / "whole.parquet")
-    found = find((str(tmp_path),))
-    assert [Path(path).name for path in found.readable] == ["whole.parquet"]
-    assert [Path(path).name for path in found.unfinished] == ["cut.parquet"]
+    files = find((str(tmp_path),))
+    assert [Path(path).name for path in files.readable] == ["whole.parquet"]
+    assert [Path(path).name for path in files.unfinished] == ["cut.parquet"]
 
 
 def test_a_file_that_is_still_open_is_unfinished_whatever_it_holds(tmp_path: Path) -> None:
@@ -119,5 +119,5 @@ def test_links_to_folders_are_followed_once(tmp_path: Path) -> None:
     whole(tmp_path / "runs" / "one.parquet")
     (tmp_path / "runs" / "more").symlink_to(tmp_path / "elsewhere")
     (tmp_path / "elsewhere" / "back").symlink_to(tmp_path / "runs")
-    found = find((str(tmp_path / "runs"),)).readable
-    assert found == (f"{tmp_path}/runs/more/two.parquet", f"{tmp_path}/runs/one.parquet")
+    readable = find((str(tmp_path / "runs"),)).readable
+    assert readable == (f"{tmp_path}/runs/more/two.parquet", f"{tmp_path}/runs/one.parquet")

@@ -43,18 +43,18 @@ def random_history(number: int) -> History:
     history.config(ordered=ordered, max_attempts=MAX_ATTEMPTS)
     messages = [("x/" if ordered else "/") + str(offset) for offset in range(chance.randint(1, 4))]
     attempts = dict.fromkeys(messages, 0)
-    given: list[int] = []
+    deliveries: list[int] = []
     now = 0.0
     for step in range(chance.randint(2, 12)):
         now += chance.choice((1, 2, 4, 7))
         call = now - chance.choice((0, 0, 0, 3))
-        if not given or chance.random() < 0.5:
+        if not deliveries or chance.random() < 0.5:
             batch = [m for m in messages if chance.random() < 0.5] or messages[:1]
             if chance.random() < 0.2:
                 chance.shuffle(batch)
             for message in batch:
                 attempts[message] += 1
-                given.append(
+                deliveries.append(
                     history.deliver(
                         message,
                         now,
@@ -65,7 +65,7 @@ def random_history(number: int) -> History:
                     )
                 )
         else:
-            delivered = chance.choice(given[-4:])
+            delivered = chance.choice(deliveries[-4:])
             kind = chance.choice(("ack", "ack", "change", "change", "forward"))
             phase = chance.choice(("ok", "ok", "ok", "ok", "fail", "info", "invoke"))
             call = max(call, (history.rows[delivered]["t_wall_us"] - history.rows[0]["t_wall_us"]) / 1e6)
@@ -115,17 +115,19 @@ def scenes() -> Iterator[Row]:
         yield from scene(name, number)
         played, _ = rows_of(name, number=number, start_us=START + 10_000_000, shape=Shape())
         for change in range(1, CHANGES + 1):
-            told = changed(played, random.Random(number * 100 + change))
+            changed_rows = changed(played, random.Random(number * 100 + change))
             case = f"{name}-{change}"
-            yield from (row | {"case_id": case, "recorder": case} for row in scene(name, number, rows=told))
+            yield from (
+                row | {"case_id": case, "recorder": case} for row in scene(name, number, rows=changed_rows)
+            )
 
 
 @pytest.fixture(scope="module")
 def rows() -> list[Row]:
     """All of them, as cases of one recording."""
-    told: list[Row] = [row for name in PAGES for row in page(name)]
-    told += [row for seed in range(HISTORIES) for row in random_history(seed).rows]
-    return [*told, *scenes()]
+    result: list[Row] = [row for name in PAGES for row in page(name)]
+    result += [row for seed in range(HISTORIES) for row in random_history(seed).rows]
+    return [*result, *scenes()]
 
 
 @pytest.fixture(scope="module")
@@ -140,8 +142,8 @@ def by_spark(rows: list[Row], spark: SparkSession, tmp_path_factory: pytest.Temp
 
 def test_pages_and_scenes_are_judged_as_they_say(rows: list[Row], by_spark: set[Finding]) -> None:
     cases = {row["recorder"]: str(row["case_id"]) for row in rows}
-    told = counting((cases[each.recorder], each.invariant, each.verdict) for each in by_spark)
-    mine = {each for each in told if each[0] in PAGES or each[0] in KINDS}
+    counts = counting((cases[each.recorder], each.invariant, each.verdict) for each in by_spark)
+    mine = {each for each in counts if each[0] in PAGES or each[0] in KINDS}
     # Not by one comparison: pytest would cut it short.
     missed, invented = sorted(wanted() - mine), sorted(mine - wanted())
     assert (missed[:20], invented[:20]) == ([], [])

@@ -98,13 +98,13 @@ def test_following_finds_what_the_audit_of_the_whole_finds(
     assert judgement.findings is not None
     expected = found(judgement.findings, names)
 
-    told = Counter[Finding]()
+    findings = Counter[Finding]()
 
     def heard(rows: DataFrame) -> DataFrame:
-        made = materialized(rows)
-        if "key" in made.columns:
-            told.update(found(made, names))
-        return made
+        batch = materialized(rows)
+        if "key" in batch.columns:
+            findings.update(found(batch, names))
+        return batch
 
     monkeypatch.setattr(batches, "materialized", heard)
     parts, late = by_time(rows, (10.2, 30, 65, 160, 1e6)), set(sorted(names.values())[::7])
@@ -122,11 +122,11 @@ def test_following_finds_what_the_audit_of_the_whole_finds(
         new = [f"{runs}/{name}-{number:05}.parquet" for name in ("all", "late")]
         following.take(new[: 1 + bool(of_late[number])], number)
     following.close()
-    assert {(each[0], each[3]) for each in expected - told} == BACK_TOO_LATE
-    assert not told - expected
-    standing = sum(n for each, n in told.items() if each[1] != "exempted")
+    assert {(each[0], each[3]) for each in expected - findings} == BACK_TOO_LATE
+    assert not findings - expected
+    standing = sum(n for each, n in findings.items() if each[1] != "exempted")
     assert len(written(spark, tmp_path / "out")) == standing
-    assert sum(following.state.findings.values()) == told.total()
+    assert sum(following.state.findings.values()) == findings.total()
 
 
 def written(spark: SparkSession, out: Path, name: str = "findings") -> list[Any]:
@@ -143,7 +143,7 @@ def parts(plant: Callable[[str], tuple[History, History]]) -> list[dict[str, Row
     """By recorder: what two recorders with three faults wrote, in four parts; the recording continues for minutes."""
     for kind in CHECKED:
         histories = plant(kind)
-    made: list[dict[str, Rows]] = [{} for _ in range(4)]
+    result: list[dict[str, Rows]] = [{} for _ in range(4)]
     for history in histories:
         for number, at in enumerate(range(200, 500, 20)):
             history.settle("ack", history.deliver(f"w/{1000 + number}", at, queue=3, offset=number), at + 1)
@@ -154,8 +154,8 @@ def parts(plant: Callable[[str], tuple[History, History]]) -> list[dict[str, Row
         for row in rows:
             row |= {"seq": numbers[row["seq"]], "invoked_seq": numbers.get(row["invoked_seq"])}
         for number, part in enumerate(by_time(rows, (60, 101.5, 300, 1e6))):
-            made[number][rows[0]["recorder"]] = part
-    return made
+            result[number][rows[0]["recorder"]] = part
+    return result
 
 
 def add(parts: Iterable[Mapping[str, Rows]], folder: Path, first: int = 0) -> Path:
@@ -237,10 +237,10 @@ with session("local[1]", size=1):
 def started(runs: Path, out: Path) -> subprocess.Popen[bytes]:
     words = ["--follow", str(runs), "--out", str(out), "--until-complete", "--horizon", "60"]
     words += [word for name in CHECKED for word in ("--check", name)]
-    with out.with_name("said").open("wb") as said:
+    with out.with_name("said").open("wb") as log:
         program = [sys.executable, "-c", FOLLOWER, *words]
         # In a process group of its own, as a terminal starts it: its signals reach Java, too.
-        return subprocess.Popen(program, stdout=said, stderr=said, start_new_session=True)
+        return subprocess.Popen(program, stdout=log, stderr=log, start_new_session=True)
 
 
 def steps(out: Path) -> Iterator[int]:
@@ -267,10 +267,10 @@ def test_neither_kill_nor_restart_loses_or_repeats_a_finding(
     for number in range(KILLS):
         for index in range(number * len(parts) // KILLS, (number + 1) * len(parts) // KILLS):
             add([parts[index]], runs, index)
-        wanted, process = chance.randint(1, 60), started(runs, out)
+        target_steps, process = chance.randint(1, 60), started(runs, out)
         deadline = time.monotonic() + 100
-        for made in steps(out):
-            if made >= wanted or process.poll() is not None or time.monotonic() > deadline:
+        for count in steps(out):
+            if count >= target_steps or process.poll() is not None or time.monotonic() > deadline:
                 break
         if process.poll() is None:
             os.killpg(process.pid, signal.SIGKILL)
@@ -289,8 +289,8 @@ def test_a_signal_ends_it_with_the_verdict_so_far(parts: list[dict[str, Rows]], 
     while not (out / "following.json").exists() and process.poll() is None and time.monotonic() < deadline:
         time.sleep(0.05)
     os.killpg(process.pid, signal.SIGINT)
-    code, said = process.wait(60), out.with_name("said").read_text("utf-8")
-    assert (code, said.splitlines()[-2]) == (1, "invalid: 3 broken promise(s)."), said
+    code, output = process.wait(60), out.with_name("said").read_text("utf-8")
+    assert (code, output.splitlines()[-2]) == (1, "invalid: 3 broken promise(s)."), output
 
 
 def test_a_clean_recording_is_valid_when_nothing_comes_any_more_and_its_end_was_told(
@@ -298,14 +298,14 @@ def test_a_clean_recording_is_valid_when_nothing_comes_any_more_and_its_end_was_
 ) -> None:
     runs = record(*(history.end() for history in clean))
     options = Options(until_idle=0.1, every=0.05)
-    told = follow([str(runs)], tmp_path / "out", spark=spark, checks=["double delivery"], options=options)
-    assert (told["verdict"], told["ended"]) == ("valid", True)
+    result = follow([str(runs)], tmp_path / "out", spark=spark, checks=["double delivery"], options=options)
+    assert (result["verdict"], result["ended"]) == ("valid", True)
     # What unfinished files held is unknown.
     (runs / "x-00000.parquet.open").touch()
     (runs / "y-00000.parquet").write_bytes(next(runs.glob("*.parquet")).read_bytes()[:500])
-    told = follow([str(runs)], tmp_path / "out", spark=spark, checks=["double delivery"], options=options)
-    assert told["verdict"] == "unknown"
-    assert told["reasons"] == [
+    result = follow([str(runs)], tmp_path / "out", spark=spark, checks=["double delivery"], options=options)
+    assert result["verdict"] == "unknown"
+    assert result["reasons"] == [
         "1 recorder(s) have finished no file.",
         "1 file(s) were never finished, such as y-00000.parquet.",
     ]
@@ -337,8 +337,8 @@ def test_files_that_cannot_be_read_end_it_with_a_sentence_and_may_be_taken_away(
     assert "\n" not in str(error.value)
     file.unlink()
     whole.rename(runs / whole.name)
-    told = follow([str(runs)], tmp_path / "out", spark=spark, checks=["double delivery"], options=options)
-    assert (told["ended"], told["recorders"]) == (True, {"seen": 1, "ended": 1})
+    result = follow([str(runs)], tmp_path / "out", spark=spark, checks=["double delivery"], options=options)
+    assert (result["ended"], result["recorders"]) == (True, {"seen": 1, "ended": 1})
 
 
 @pytest.mark.parametrize(
@@ -358,18 +358,18 @@ def test_wrong_use_is_refused_with_a_sentence(
     (tmp_path / "runs").mkdir()
     batches.replace_text(tmp_path / "of-others/following/states/0.json", State(["/other"], batch=0).to_json())
     code = command.main(["--follow", *(word.format(tmp_path) for word in words)], standalone_mode=False)
-    said = capsys.readouterr().err
-    assert (code, said.count("\n"), sentence in said) == (2, 1, True), said
+    errors = capsys.readouterr().err
+    assert (code, errors.count("\n"), sentence in errors) == (2, 1, True), errors
 
 
 def test_what_each_member_did_last_about_a_lock_is_carried(
     new_history: type[History], frame: Callable[[Iterable[History]], DataFrame]
 ) -> None:
-    made = new_history(recorder="r")
+    history = new_history(recorder="r")
     for at, client, phase in ((10, "c1", "ok"), (20, "c1", "ok"), (15, "c2", "ok"), (25, "c1", "fail")):
-        lock(made, at, client, phase=phase)
-    made.note("clock.sample", 99)
-    events = frame([made])
+        lock(history, at, client, phase=phase)
+    history.note("clock.sample", 99)
+    events = frame([history])
 
     def carried(any_s: int) -> set[tuple[float, str]]:
         rows, _ = kept(events, settings(events), START + 50 * SECOND, START + any_s * SECOND)
@@ -383,19 +383,19 @@ def test_what_each_member_did_last_about_a_lock_is_carried(
 def test_what_may_still_matter_is_carried(
     new_history: type[History], frame: Callable[[Iterable[History]], DataFrame]
 ) -> None:
-    made = new_history(recorder="r")
-    made.config(ordered=False)
+    history = new_history(recorder="r")
+    history.config(ordered=False)
     for number, at in enumerate((10, 11, 12, 13)):
-        made.send(f"/{number}", at - 1)
-        given = made.deliver(f"/{number}", at)
+        history.send(f"/{number}", at - 1)
+        delivery = history.deliver(f"/{number}", at)
         if number != 2:
-            made.settle("ack", given, at + 1)
-    made.send("/0", 20, phase="info", tx_id="T")
-    made.note("tx.end", 21, phase="ok", topic="t", tx_id="T", resolution="commit")
-    made.note("clock.sample", 22)
-    made.note("fault", 23)
-    made.note("clock.sample", 99)
-    events = frame([made])
+            history.settle("ack", delivery, at + 1)
+    history.send("/0", 20, phase="info", tx_id="T")
+    history.note("tx.end", 21, phase="ok", topic="t", tx_id="T", resolution="commit")
+    history.note("clock.sample", 22)
+    history.note("fault", 23)
+    history.note("clock.sample", 99)
+    events = frame([history])
 
     def carried(any_s: int) -> tuple[set[tuple[str, str | None]], int]:
         rows, forgotten = kept(events, settings(events), START + 50 * SECOND, START + any_s * SECOND)

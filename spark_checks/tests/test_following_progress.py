@@ -32,9 +32,9 @@ def test_runs_of_rows_join_in_whatever_order_they_come() -> None:
 
 
 def test_rows_that_lie_apart_stay_apart_and_rows_read_twice_count_once() -> None:
-    known = with_runs({"a": [[0, 9, 1]]}, [("a", 20, 29, 3), ("b", 0, 0, 2), ("a", 5, 9, 1)])
-    assert known == {"a": [[0, 9, 1], [20, 29, 3]], "b": [[0, 0, 2]]}
-    assert State(spans=known).rows == {"a": 20, "b": 1}
+    runs = with_runs({"a": [[0, 9, 1]]}, [("a", 20, 29, 3), ("b", 0, 0, 2), ("a", 5, 9, 1)])
+    assert runs == {"a": [[0, 9, 1], [20, 29, 3]], "b": [[0, 0, 2]]}
+    assert State(spans=runs).rows == {"a": 20, "b": 1}
 
 
 @pytest.mark.parametrize(

@@ -79,10 +79,10 @@ def test_every_answer_names_the_row_of_its_call(rows: list[dict[str, Any]]) -> N
 
 
 def test_columns_have_the_types_of_the_contract(recording: Path) -> None:
-    made = parquet.read_schema(next(recording.iterdir()))
-    assert made == arrow_schema()
-    assert made.metadata == arrow_schema().metadata
-    assert made.names == list(COLUMNS)
+    schema = parquet.read_schema(next(recording.iterdir()))
+    assert schema == arrow_schema()
+    assert schema.metadata == arrow_schema().metadata
+    assert schema.names == list(COLUMNS)
 
 
 def test_no_file_is_longer_than_was_said(recording: Path) -> None:

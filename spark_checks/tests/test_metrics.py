@@ -22,10 +22,10 @@ def test_jobs_and_tasks_are_counted_by_stage(spark: SparkSession) -> None:
         spark.range(10, numPartitions=5).collect()
         with run.stage("page"):
             pass
-        told = run.result()
-    assert [(stage.name, stage.tasks) for stage in told.stages] == [("reading", 3), ("page", 0)]
-    assert (told.version, told.master, told.jobs, told.tasks) == (spark.version, "local[1]", 1, 3)
-    assert told.seconds >= sum(stage.seconds for stage in told.stages) > 0
+        metrics = run.result()
+    assert [(stage.name, stage.tasks) for stage in metrics.stages] == [("reading", 3), ("page", 0)]
+    assert (metrics.version, metrics.master, metrics.jobs, metrics.tasks) == (spark.version, "local[1]", 1, 3)
+    assert metrics.seconds >= sum(stage.seconds for stage in metrics.stages) > 0
 
 
 @pytest.mark.spark
@@ -96,15 +96,15 @@ def test_spark_connect_counts_what_its_server_reports(monkeypatch: pytest.Monkey
 def test_progress_is_shown_on_a_terminal_alone(
     is_terminal: bool, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    seen = Event()
+    shown = Event()
 
     def tasks() -> tuple[int, int]:
-        seen.set()
+        shown.set()
         return 3, 8
 
     monkeypatch.setattr(progress, "AFTER", 0.0)
     monkeypatch.setattr(progress, "EVERY", 0.001)
     monkeypatch.setattr(sys.stderr, "isatty", lambda: is_terminal)
     with progress.progress("judging deliveries", tasks):
-        assert seen.wait(60) if is_terminal else not seen.is_set()
+        assert shown.wait(60) if is_terminal else not shown.is_set()
     assert ("judging deliveries" in capsys.readouterr().err) is is_terminal

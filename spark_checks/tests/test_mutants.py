@@ -60,11 +60,11 @@ def test_every_mutant_of_a_condition_is_killed(
                 name = f"{frame}#{place}"
                 places[change.what].append(f"{name}#{len(places)}")
                 rules[frame].append(replace(rule, check=places[change.what][-1]))
-    found = bench.judge(rules, bench.frames)
+    outcomes = bench.judge(rules, bench.frames)
     survivors = [
         what
         for what, names in places.items()
-        if all(found[name] == base[name.rpartition("#")[0]] for name in names)
+        if all(outcomes[name] == base[name.rpartition("#")[0]] for name in names)
     ]
     assert set(EQUIVALENT) <= set(survivors)
     killed(
@@ -105,17 +105,17 @@ def test_every_mutant_of_a_frame_is_killed(
             recording = bench.recording
             if mutant.module is settings:
                 recording = replace(recording, settings=settings.settings(recording.events))
-            known = {frame.name: frame for value in _frames() for frame in value}
+            frames_by_name = {frame.name: frame for value in _frames() for frame in value}
             for frame in mutant.frames:
                 name = f"{frame}#{number}"
-                frames[name] = given(known[frame], known[frame].rows(recording), name)
+                frames[name] = given(frames_by_name[frame], frames_by_name[frame].rows(recording), name)
                 rules[name] = [replace(rule, check=f"{rule.check}#{number}") for rule in tagged()[frame]]
-    found = bench.judge(rules, frames)
+    outcomes = bench.judge(rules, frames)
     survivors = [
         mutant.name
         for number, mutant in enumerate(mutants)
         if all(
-            found[f"{rule.check}#{number}"] == base[rule.check]
+            outcomes[f"{rule.check}#{number}"] == base[rule.check]
             for frame in mutant.frames
             for rule in tagged()[frame]
         )
@@ -141,18 +141,20 @@ STEPS = MappingProxyType(
 
 
 def test_every_mutant_of_an_exemption_is_killed(bench: Bench, capsys: pytest.CaptureFixture[str]) -> None:
-    found = bench.findings(tagged())
-    known = engine.materialized(found.withColumn("id", F.xxhash64("check", "invariant", "first", "second")))
-    unconfirmed = known.where("confirmed is not null")
+    findings = bench.findings(tagged())
+    identified = engine.materialized(
+        findings.withColumn("id", F.xxhash64("check", "invariant", "first", "second"))
+    )
+    unconfirmed = identified.where("confirmed is not null")
     late = engine.materialized(exemptions.with_open_polls(unconfirmed, bench.recording.events))
-    known = engine.materialized(known.where("confirmed is null").unionByName(late))
-    exempted = engine.materialized(exemptions.exempted(known, bench.recording))
+    identified = engine.materialized(identified.where("confirmed is null").unionByName(late))
+    exempted = engine.materialized(exemptions.exempted(identified, bench.recording))
     standing = exempted.where("exemption is null and certain")
 
     def told(step: str) -> DataFrame:
         events = bench.recording.events
         if step == "exempted":
-            return exemptions.exempted(known, bench.recording).select("id", "exemption")
+            return exemptions.exempted(identified, bench.recording).select("id", "exemption")
         if step == "with_open_polls":
             looked_at = exemptions.with_open_polls(unconfirmed, events)
             return looked_at.select(F.xxhash64("id", "second", "margin_us").alias("id"), "exemption")

@@ -28,24 +28,24 @@ def test_groups_latency_and_dead_letters_are_counted(
     events = frame([history])
     gate = gates.examine(events)
     cut = slices(gate.started_us, gate.ended_us)
-    seen = overview(cells(events, cut).collect(), None, cut)
-    group = seen.groups[0]
+    result = overview(cells(events, cut).collect(), None, cut)
+    group = result.groups[0]
     assert (group.observer, group.group) == ("broker", "shipping")
     assert (group.deliveries, group.redeliveries, group.dead_letters, group.found) == (3, 1, 1, {})
     at_5_ms, at_2_s = LATENCY_S.index(0.003) + 1, LATENCY_S.index(1.0) + 1
-    assert {place: n for place, n in enumerate(seen.latency["broker"]) if n} == {at_5_ms: 1, at_2_s: 1}
-    assert seen.slice_s == 2.0
-    assert {place: n for place, n in enumerate(seen.dead_letters["broker"]) if n} == {50: 1}
+    assert {place: n for place, n in enumerate(result.latency["broker"]) if n} == {at_5_ms: 1, at_2_s: 1}
+    assert result.slice_s == 2.0
+    assert {place: n for place, n in enumerate(result.dead_letters["broker"]) if n} == {50: 1}
 
 
 def test_findings_are_counted_by_group_and_rule(spark: SparkSession) -> None:
     rows = [("broker", "g", "INV-B", "broken")] * 2 + [("broker", "g", "INV-A", "possible")]
-    found = [*rows, ("client", None, "INV-A", "broken")]
+    findings = [*rows, ("client", None, "INV-A", "broken")]
     violations = spark.createDataFrame(
-        found, "observer string, group string, invariant string, verdict string"
+        findings, "observer string, group string, invariant string, verdict string"
     )
-    seen = overview([], violations, slices(0, 0))
-    assert [(group.observer, group.group, group.found) for group in seen.groups] == [
+    result = overview([], violations, slices(0, 0))
+    assert [(group.observer, group.group, group.found) for group in result.groups] == [
         ("broker", "g", {"INV-A": {"possible": 1}, "INV-B": {"broken": 2}})
     ]
 

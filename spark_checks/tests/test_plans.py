@@ -62,11 +62,11 @@ def test_deliveries_are_read_in_few_columns(plans: dict[str, str]) -> None:
 
 def exchanges(plan: str) -> int:
     """Those outside of what is broadcast."""
-    found, few = 0, 1 << 30
+    count, few = 0, 1 << 30
     for line in plan.splitlines():
         node = line.lstrip(" :+-")
         depth = len(line) - len(node)
         if depth <= few:
             few = depth if node.startswith("BroadcastExchange") else 1 << 30
-            found += node.startswith("Exchange")
-    return found
+            count += node.startswith("Exchange")
+    return count

@@ -55,9 +55,9 @@ def judge(found: set[Finding], made: tuple[list[Row], Generated]) -> None:
     rows = {(row["recorder"], row["seq"]): row for row in made[0]}
     proofs = [(each, rows[each.recorder, each.seq]) for each in found]
     assert {each.verdict for each in found} == {"broken"}
-    wanted = Counter((p.check, p.invariant, p.observer, p.topic) for p in made[1].planted)
-    seen = Counter((each.check, each.invariant, row["observer"], row["topic"]) for each, row in proofs)
-    assert (wanted - seen, seen - wanted) == (Counter(), Counter())
+    planted = Counter((p.check, p.invariant, p.observer, p.topic) for p in made[1].planted)
+    reported = Counter((each.check, each.invariant, row["observer"], row["topic"]) for each, row in proofs)
+    assert (planted - reported, reported - planted) == (Counter(), Counter())
 
 
 @pytest.mark.spark
@@ -66,10 +66,10 @@ def test_spark_finds_every_planted_fault_and_accuses_nobody_honest(
 ) -> None:
     recording, gate = read(spark, tmp_path, made[0])
     assert gate.missing == gate.clocks == ()
-    told = found(recording, gate)
-    judge({each for each in told if each.verdict != EXEMPTED}, made)
+    findings = found(recording, gate)
+    judge({each for each in findings if each.verdict != EXEMPTED}, made)
     # Exemptions were needed by the honest.
-    assert {each.exemption for each in told} >= {"owner gone", "restart"}
+    assert {each.exemption for each in findings} >= {"owner gone", "restart"}
 
 
 def test_the_plain_readings_do_so_too(made: tuple[list[Row], Generated]) -> None:

@@ -548,9 +548,9 @@ def test_the_page_fits_the_screen_and_all_its_parts_can_be_reached_by_keyboard(
     (tmp_path / "page.html").write_text(page_of(audit).replace("</body>", f"{MEASURE}</body>"), "utf-8")
     (tmp_path / "frame.html").write_text(FRAME.replace("WIDTH", str(width)), "utf-8")
     shown = chromium(tmp_path, "--virtual-time-budget=5000", "--dump-dom", (tmp_path / "frame.html").as_uri())
-    found = re.search(r'<p id="said">(.*?)</p>', shown)
-    assert found is not None
-    said = json.loads(unescape(found[1]))
-    assert said["width"] <= said["room"] <= width
-    assert said["focused"] == said["stops"] > 10
-    assert (said["pictures"], said["small"]) == (5, 0)
+    match = re.search(r'<p id="said">(.*?)</p>', shown)
+    assert match is not None
+    report = json.loads(unescape(match[1]))
+    assert report["width"] <= report["room"] <= width
+    assert report["focused"] == report["stops"] > 10
+    assert (report["pictures"], report["small"]) == (5, 0)

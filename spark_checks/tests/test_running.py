@@ -38,17 +38,19 @@ def conf(tmp_path: Path) -> str:
 
 def told(command: list[str], **environment: str) -> tuple[int, str]:
     """Exit code and verdict of an audit in a process of its own."""
-    code, said = run(command, **environment)
-    return code, said["verdict"]
+    code, output = run(command, **environment)
+    return code, output["verdict"]
 
 
 def run(command: list[str], **environment: str) -> tuple[int, Any]:
     """Exit code of a process, and the JSON of its last line."""
-    known = {k: v for k, v in os.environ.items() if not k.startswith(("SPARK", "PYSPARK"))}
-    known |= {"PYSPARK_PYTHON": sys.executable, "SPARK_LOCAL_IP": "127.0.0.1"} | environment
+    variables = {k: v for k, v in os.environ.items() if not k.startswith(("SPARK", "PYSPARK"))}
+    variables |= {"PYSPARK_PYTHON": sys.executable, "SPARK_LOCAL_IP": "127.0.0.1"} | environment
     with launching():
-        known["JAVA_HOME"] = os.environ.get("JAVA_HOME", "")
-        done = subprocess.run(command, env=known, capture_output=True, text=True, check=False, timeout=900)
+        variables["JAVA_HOME"] = os.environ.get("JAVA_HOME", "")
+        done = subprocess.run(
+            command, env=variables, capture_output=True, text=True, check=False, timeout=900
+        )
     assert done.stdout.strip(), done.stderr[-3000:]
     return done.returncode, json.loads(done.stdout.strip().splitlines()[-1])
 
@@ -155,8 +157,8 @@ def test_what_exempts_stays_whatever_is_left_out(record: Callable[..., Path], sp
     history.poll(302, 303, group="another", phase="fail", result="away")
     history.deliver("/1", 304, attempt=2)
     narrowing = Narrowing(groups=("g",), from_us=START + 20 * SECOND)
-    found = audit([str(record(history.end()))], checks=["double delivery"], spark=spark, narrowing=narrowing)
-    (check,) = found.checks
+    result = audit([str(record(history.end()))], checks=["double delivery"], spark=spark, narrowing=narrowing)
+    (check,) = result.checks
     assert (check.tally.broken, check.tally.possible) == (0, 1)
     assert dict(check.tally.exempted) == {"restart": 1}
 

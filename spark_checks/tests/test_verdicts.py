@@ -57,8 +57,8 @@ def test_a_check_without_a_subject_does_not_spoil_the_whole_and_is_named() -> No
 
 def test_a_required_check_that_judged_nothing_makes_it_unknown() -> None:
     results = [judged(Tally(0)), judged(Tally(5), name="y"), judged(Tally(0), name="z")]
-    found = overall(results, WHOLE, require=("x", "y"))
-    assert found == Overall(Verdict.UNKNOWN, ("x", "z"), ("x",))
+    result = overall(results, WHOLE, require=("x", "y"))
+    assert result == Overall(Verdict.UNKNOWN, ("x", "z"), ("x",))
     assert overall(results, WHOLE, require=("y",)) == Overall(Verdict.VALID, ("x", "z"))
 
 

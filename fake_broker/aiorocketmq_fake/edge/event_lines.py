@@ -66,8 +66,8 @@ class EventLog:
     """A file of event lines, in append mode; each batch is flushed for `tail -f`.
 
     Of equal refusals of one client within a second the first has a line, and the last one with the number of `times`:
-    a client that retries without pause would fill the disk. It is answered as fast as it asks, as by a real 5.5.0, which
-    answers hundreds of refused receives and settings a second.
+    a client that retries without pause would fill the disk. It is answered as fast as it asks, as by a real 5.5.0,
+    which answers hundreds of refused receives and settings a second.
     """
 
     def __init__(self, path: Path | str) -> None:

@@ -15,11 +15,11 @@ def drained(h: History, at: float = 100) -> None:
 def stored(h: History, *, done: str | None, **more: Any) -> None:
     h.poll(0, 1, observer="broker")
     h.send("/0", 2, observer="broker", **more)
-    given = h.deliver("/0", 3, observer="broker", hold=10, attempt=17 if done == "dlq.deliver" else 1)
+    delivery = h.deliver("/0", 3, observer="broker", hold=10, attempt=17 if done == "dlq.deliver" else 1)
     if done == "dlq.deliver":
-        h.bury(given, 13, observer="broker")
+        h.bury(delivery, 13, observer="broker")
     elif done is not None:
-        h.settle(done, given, 4, observer="broker")
+        h.settle(done, delivery, 4, observer="broker")
     drained(h)
 
 
@@ -69,9 +69,9 @@ def _(h: History) -> None:
 
 
 def exhausted(h: History, *, buried: bool, until: float = 100) -> None:
-    given = h.deliver("/0", 3, observer="broker", hold=10, attempt=17)
+    delivery = h.deliver("/0", 3, observer="broker", hold=10, attempt=17)
     if buried:
-        h.bury(given, 13, observer="broker")
+        h.bury(delivery, 13, observer="broker")
     drained(h, until)
 
 
@@ -94,9 +94,9 @@ def seen_by_a_client(h: History, *, sent: float = 2, attempt: int = 1, acked: bo
     """One message, and a drain at 100 whose oldest poll was asked at 40."""
     h.poll(0, 1)
     h.send("/0", sent)
-    given = h.deliver("/0", sent + 1, hold=10, attempt=attempt)
+    delivery = h.deliver("/0", sent + 1, hold=10, attempt=attempt)
     if acked:
-        h.settle("ack", given, sent + 2)
+        h.settle("ack", delivery, sent + 2)
     h.note("drain.ok", 100, group="g", topic="t", invoked_us=START + 40 * SECOND)
 
 
@@ -150,10 +150,10 @@ def _(h: History) -> None:
 
 def acked_at_last(phase: str, *, is_buried: bool = False) -> Write:
     def write(h: History) -> None:
-        given = h.deliver("/0", 3, observer="broker", hold=10, attempt=17)
-        h.settle("ack", given, 4, phase=phase, observer="broker")
+        delivery = h.deliver("/0", 3, observer="broker", hold=10, attempt=17)
+        h.settle("ack", delivery, 4, phase=phase, observer="broker")
         if is_buried:
-            h.bury(given, 13, observer="broker")
+            h.bury(delivery, 13, observer="broker")
         drained(h)
 
     return write

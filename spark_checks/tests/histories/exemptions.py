@@ -43,13 +43,13 @@ RESTARTS = ("a restart", "a crash")
 
 def violated(h: History, mark: Mark, *, ends: str | None = None, **then: Any) -> None:
     """A message is delivered, and delivered again."""
-    given = h.deliver("/0", 10, hold=then.pop("hold", 30), **KNOWN)
+    delivery = h.deliver("/0", 10, hold=then.pop("hold", 30), **KNOWN)
     if ends == "ack":
-        h.settle("ack", given, 11)
+        h.settle("ack", delivery, 11)
     elif ends == "change":
-        h.settle("change", given, 11, seconds=10, reason="retry")
+        h.settle("change", delivery, 11, seconds=10, reason="retry")
     elif ends == "dlq.deliver":
-        for row in (given, h.settle("forward", given, 11), h.bury(given, 11)):
+        for row in (delivery, h.settle("forward", delivery, 11), h.bury(delivery, 11)):
             h.rows[row]["observer"] = "broker"
         then["observer"] = "broker"
     mark(h)
@@ -62,9 +62,9 @@ def late(h: History, mark: Mark) -> None:
 
 
 def out_of_order(h: History, mark: Mark, first: str, second: str, *, acked: bool) -> None:
-    given = h.deliver(first, 10)
+    delivery = h.deliver(first, 10)
     if acked:
-        h.settle("ack", given, 11)
+        h.settle("ack", delivery, 11)
     mark(h)
     h.deliver(second, 13)
 

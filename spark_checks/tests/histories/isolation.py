@@ -81,11 +81,11 @@ def listed(
     return h.note("lite.sync", at, phase=phase, op_id=name, invoked_seq=called, **cells)
 
 
-def brought(h: History, at: float, lite_topic: str, *, asked: int | None = None, **more: Any) -> int:
-    """A delivery of a lite topic, in answer to a poll of just before, or of row `asked`."""
-    if asked is None:
-        asked = h.poll(at - 0.5, at - 0.5, phase="invoke", op_id=f"poll-{len(h.rows)}")
-    return h.deliver(f"/{len(h.rows)}", at, lite_topic=lite_topic, invoked_seq=asked, **more)
+def brought(h: History, at: float, lite_topic: str, *, poll: int | None = None, **more: Any) -> int:
+    """A delivery of a lite topic, in answer to a poll of just before, or of row `poll`."""
+    if poll is None:
+        poll = h.poll(at - 0.5, at - 0.5, phase="invoke", op_id=f"poll-{len(h.rows)}")
+    return h.deliver(f"/{len(h.rows)}", at, lite_topic=lite_topic, invoked_seq=poll, **more)
 
 
 @history("lite topics of the list come")
@@ -126,7 +126,7 @@ def _(h: History) -> None:
     listed(h, 1, "all", "ann")
     poll = h.poll(1, 1, phase="invoke", op_id="P")
     listed(h, 4, "add", "bob", phase="invoke")
-    brought(h, 3, "bob", asked=poll)
+    brought(h, 3, "bob", poll=poll)
 
 
 @history("a list that was refused has no effect", ("INV-ISOLATE", "broken"))
@@ -149,7 +149,7 @@ def _(h: History) -> None:
     listed(h, 1, "all", "ann", "bob")
     poll = h.poll(1, 1, phase="invoke", op_id="P")
     listed(h, 2, "remove", "bob")
-    brought(h, 3, "bob", asked=poll)
+    brought(h, 3, "bob", poll=poll)
 
 
 @history("a lite topic whose removal was not confirmed")
@@ -237,7 +237,7 @@ _SEEN: dict[str, Any] = {"observer": "broker", "role": "lite"}
 def _(h: History) -> None:
     listed(h, 1, "all", "ann", **_SEEN)
     h.poll(2, 3, op_id="P", **_SEEN)
-    brought(h, 3, "bob", batch="P", asked=0, **_SEEN)
+    brought(h, 3, "bob", batch="P", poll=0, **_SEEN)
 
 
 @history("a broker hands out by a poll of before the end")
@@ -245,7 +245,7 @@ def _(h: History) -> None:
     listed(h, 1, "all", "ann", **_SEEN)
     h.poll(2, 4, op_id="P", **_SEEN)
     listed(h, 3, "all", **_SEEN)
-    brought(h, 4, "ann", batch="P", asked=0, **_SEEN)
+    brought(h, 4, "ann", batch="P", poll=0, **_SEEN)
 
 
 @history("a broker hands out by a poll of after the end", ("INV-ISOLATE", "broken"))
@@ -253,11 +253,11 @@ def _(h: History) -> None:
     listed(h, 1, "all", "ann", **_SEEN)
     listed(h, 3, "all", **_SEEN)
     h.poll(3.5, 4, op_id="P", **_SEEN)
-    brought(h, 4, "ann", batch="P", asked=0, **_SEEN)
+    brought(h, 4, "ann", batch="P", poll=0, **_SEEN)
 
 
 @history("a broker has ordinary consumers beside those of lite topics")
 def _(h: History) -> None:
     listed(h, 1, "all", "ann", observer="broker", role="simple")
     h.poll(2, 3, op_id="P", observer="broker", role="simple")
-    brought(h, 3, "bob", batch="P", asked=0, observer="broker", role="simple")
+    brought(h, 3, "bob", batch="P", poll=0, observer="broker", role="simple")

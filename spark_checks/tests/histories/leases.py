@@ -366,13 +366,13 @@ def _(h: History) -> None:
 
 def reversible(h: History, *, ends: str | None = None, doubt: bool = False) -> None:
     """The delivery that is seen second may have been the first, its lease being over by then."""
-    given = h.deliver("/0", 20)
+    delivery = h.deliver("/0", 20)
     if doubt:
-        unsure(h, given)
+        unsure(h, delivery)
     if ends == "change":
-        h.settle("change", given, 20.5, seconds=30, reason="retry")
+        h.settle("change", delivery, 20.5, seconds=30, reason="retry")
     elif ends is not None:
-        h.settle(ends, given, 20.5)
+        h.settle(ends, delivery, 20.5)
     h.deliver("/0", 21, call=15.1, hold=5, attempt=2)
 
 

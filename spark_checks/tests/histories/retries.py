@@ -315,10 +315,10 @@ def _(h: History) -> None:
 
 
 def given_up(h: History, *, at: float) -> int:
-    given = h.deliver("/0", 0, hold=10, observer="broker")
-    h.settle("forward", given, 1, observer="broker")
-    h.bury(given, at, observer="broker")
-    return given
+    delivery = h.deliver("/0", 0, hold=10, observer="broker")
+    h.settle("forward", delivery, 1, observer="broker")
+    h.bury(delivery, at, observer="broker")
+    return delivery
 
 
 @history("what comes at the instant at which it is given up may have come before")

@@ -33,10 +33,10 @@ class Entry:
 
 def entries(patterns: Iterable[str] = (), root: Path = HERE) -> list[Entry]:
     """Those whose name matches any of the patterns, small recordings first; all of them by default."""
-    wanted = tuple(patterns) or ("*",)
+    globs = tuple(patterns) or ("*",)
     files = (root / "expected").glob("*.json")
-    found = [_entry(file, root) for file in files if any(fnmatch(file.stem, each) for each in wanted)]
-    return sorted(found, key=lambda entry: (sum(file.stat().st_size for file in entry.files), entry.name))
+    result = [_entry(file, root) for file in files if any(fnmatch(file.stem, each) for each in globs)]
+    return sorted(result, key=lambda entry: (sum(file.stat().st_size for file in entry.files), entry.name))
 
 
 def _entry(file: Path, root: Path) -> Entry:

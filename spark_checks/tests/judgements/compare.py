@@ -71,15 +71,18 @@ class Events:
 
 def differences(entry: Entry, found: Judgement, *, with_events: bool = False) -> list[str]:
     """A line for each difference; `with_events` adds what happened."""
-    wanted, events, lines = entry.expected, Events(entry.files), []
-    if wanted.verdict != found.verdict:
-        lines.append(f"verdict: {wanted.verdict} -> {found.verdict}")
-    for check in sorted(wanted.checks.keys() | found.checks.keys()):
-        before, after = wanted.checks.get(check), found.checks.get(check)
+    expected, events, lines = entry.expected, Events(entry.files), []
+    if expected.verdict != found.verdict:
+        lines.append(f"verdict: {expected.verdict} -> {found.verdict}")
+    for check in sorted(expected.checks.keys() | found.checks.keys()):
+        before, after = expected.checks.get(check), found.checks.get(check)
         if before != after:
             lines.append(f"check {check}: {_counted(before)} -> {_counted(after)}")
     by_proof: dict[Any, dict[str, list[str]]] = defaultdict(lambda: {"old": [], "new": []})
-    for side, those in (("old", wanted.findings - found.findings), ("new", found.findings - wanted.findings)):
+    for side, those in (
+        ("old", expected.findings - found.findings),
+        ("new", found.findings - expected.findings),
+    ):
         for each in those:
             by_proof[each[3:], each.invariant][side].append(_outcome(each))
     blocks = []
@@ -115,27 +118,27 @@ def main(arguments: Iterable[str] | None = None) -> int:
     parser.add_argument("--events", action="store_true", help="show what happened around each difference")
     parser.add_argument("--most", type=int, default=40, help="lines for each recording (default: 40)")
     parser.add_argument("--accept", action="store_true", help="expect from now on what was found")
-    asked = parser.parse_args(None if arguments is None else list(arguments))
+    options = parser.parse_args(None if arguments is None else list(arguments))
     differing = 0
     with spark_session() as spark:
-        for entry in battery.entries(asked.names, asked.battery):
+        for entry in battery.entries(options.names, options.battery):
             began = time.monotonic()
             try:
-                found = judged([str(entry.path)], spark, entry.narrowing)
+                judgement = judged([str(entry.path)], spark, entry.narrowing)
             except Exception as error:  # one recording that fails must not hide what the others show
                 print(f"{entry.name}: {type(error).__name__}: {str(error).strip()[:500]}", flush=True)
                 differing += 1
                 continue
-            lines = differences(entry, found, with_events=asked.events)
+            lines = differences(entry, judgement, with_events=options.events)
             differing += bool(lines)
-            state = f"{len(lines)} difference(s)" if lines else f"same {len(found.findings)} findings"
+            state = f"{len(lines)} difference(s)" if lines else f"same {len(judgement.findings)} findings"
             print(f"{entry.name}: {state}, {time.monotonic() - began:.1f} s", flush=True)
-            for line in lines[: asked.most]:
+            for line in lines[: options.most]:
                 print(f"  {line}")
-            if len(lines) > asked.most:
-                print(f"  and {len(lines) - asked.most} more lines")
-            if asked.accept and lines:
-                battery.accept(entry, found, asked.battery)
+            if len(lines) > options.most:
+                print(f"  and {len(lines) - options.most} more lines")
+            if options.accept and lines:
+                battery.accept(entry, judgement, options.battery)
     print(f"{differing} recording(s) differ" if differing else "no difference")
     return 1 if differing else 0
 
