@@ -197,7 +197,7 @@ DAMAGES: dict[str, tuple[Callable[[Path], object], int, str]] = {
 
 
 @pytest.mark.parametrize("name", DAMAGES)
-def test_damage_is_told_in_a_sentence_and_never_valid(name: str, runs: Path, command: Command) -> None:
+def test_damage_is_reported_in_a_sentence_and_never_valid(name: str, runs: Path, command: Command) -> None:
     damage, code, words = DAMAGES[name]
     damage(runs)
     # Where things came from no clock changes.
@@ -230,7 +230,7 @@ def test_a_disk_that_is_full_while_spark_writes_is_one_sentence(
     assert "the disk is full" in command(runs, "--out", tiny / "out", code=REFUSED).err
 
 
-def test_what_java_cannot_write_is_told_by_its_cause_though_java_has_ended(
+def test_what_java_cannot_write_is_reported_by_its_cause_though_java_has_ended(
     tmp_path: Path, programs: Callable[..., Path]
 ) -> None:
     """In a process with a session of its own, on a path without the `chmod` that Hadoop runs to write."""

@@ -185,7 +185,7 @@ class Crashed(Exception):
 
 @pytest.mark.slow
 @pytest.mark.timeout(900)
-def test_whatever_is_interrupted_is_done_again_and_nothing_is_told_twice(
+def test_whatever_is_interrupted_is_done_again_and_nothing_is_reported_twice(
     parts: list[dict[str, Rows]],
     expected: Counter[tuple[Any, ...]],
     spark: SparkSession,
@@ -293,7 +293,7 @@ def test_a_signal_ends_it_with_the_verdict_so_far(parts: list[dict[str, Rows]], 
     assert (code, output.splitlines()[-2]) == (1, "invalid: 3 broken promise(s)."), output
 
 
-def test_a_clean_recording_is_valid_when_nothing_comes_any_more_and_its_end_was_told(
+def test_a_clean_recording_is_valid_when_nothing_comes_any_more_and_its_end_was_reported(
     clean: tuple[History, History], record: Callable[..., Path], spark: SparkSession, tmp_path: Path
 ) -> None:
     runs = record(*(history.end() for history in clean))

@@ -152,7 +152,7 @@ def test_a_pair_of_rows_in_place_of_another_is_a_gap(new_history: type[Any], fra
 
 
 @pytest.mark.spark
-def test_two_answers_to_one_call_are_told_and_none_or_a_copy_is_not(
+def test_two_answers_to_one_call_are_reported_and_none_or_a_copy_is_not(
     new_history: type[Any], frame: Frame
 ) -> None:
     fine, open_, copied, twice = (a_history(new_history, str(n)) for n in range(4))

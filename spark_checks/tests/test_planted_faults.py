@@ -61,7 +61,7 @@ def judge(found: set[Finding], made: tuple[list[Row], Generated]) -> None:
 
 
 @pytest.mark.spark
-def test_spark_finds_every_planted_fault_and_accuses_nobody_honest(
+def test_spark_finds_every_planted_fault_and_reports_nothing_else(
     made: tuple[list[Row], Generated], spark: SparkSession, tmp_path: Path
 ) -> None:
     recording, gate = read(spark, tmp_path, made[0])

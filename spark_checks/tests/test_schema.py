@@ -36,7 +36,7 @@ def test_the_page_and_the_schema_have_the_same_ranges() -> None:
     } == RANGES
 
 
-def test_the_page_tells_the_version_that_is_read() -> None:
+def test_the_page_names_the_version_that_is_read() -> None:
     assert f"**version {VERSION}**" in PAGE.read_text("utf-8")
 
 

@@ -41,7 +41,7 @@ async def test_a_short_soak_with_garbled_answers_keeps_every_promise(tmp_path: P
 
 
 @pytest.mark.slow
-async def test_a_soak_of_which_somebody_gets_nothing_has_lost_messages(
+async def test_a_soak_with_an_idle_group_has_lost_messages(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(run, "GROUPS", {**GROUPS, NORMAL: (*GROUPS[NORMAL], "nobody")})

@@ -120,7 +120,7 @@ def test_a_lite_topic_is_read_in_order_and_one_batch_at_a_time(floor: Any) -> No
     assert ids(floor) == ["3"]
 
 
-def test_an_unacked_batch_comes_again_and_an_acked_part_does_not(floor: Any) -> None:
+def test_an_unacked_batch_is_redelivered_and_an_acked_part_does_not(floor: Any) -> None:
     sync(floor, "a", ADD, "x")
     send(floor, "x", "1", "2")
     first, _ = receive(floor)

@@ -112,7 +112,7 @@ async def test_json_holds_bodies_that_are_no_text(broker: FakeBroker) -> None:
     ] * 2
 
 
-async def test_what_is_given_back_comes_again(broker: FakeBroker) -> None:
+async def test_what_is_given_back_is_redelivered(broker: FakeBroker) -> None:
     await invoke("send", "orders", "shoes", "--endpoint", broker.endpoint)
     for attempt in (1, 2):
         result = await invoke(

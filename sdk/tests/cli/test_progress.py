@@ -22,7 +22,7 @@ with progress.progress("waiting for [a]") as report:
 
 
 @pytest.mark.parametrize(("work", "text"), [("", "waiting for [a]"), ("report('half done')", "half done")])
-def test_a_terminal_shows_it_once_patience_is_over(work: str, text: str) -> None:
+def test_a_terminal_shows_it_after_some_patience(work: str, text: str) -> None:
     assert text in in_terminal(CODE.format(patience=0, work=f"shown.wait(30); {work}"))
 
 

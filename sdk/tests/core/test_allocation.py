@@ -228,7 +228,7 @@ def test_members_are_sorted_as_java_does() -> None:
     assert share(Averagely(), queues("a:0-1"), members, "\U00010000") == tuple(queues("a:0"))
 
 
-def test_bad_parameters_are_told_when_they_are_given() -> None:
+def test_bad_parameters_are_reported_when_they_are_given() -> None:
     for wrong in (Averagely, "AVG", anything):
         with pytest.raises(TypeError, match="must be a strategy such as"):
             check_allocation(wrong)

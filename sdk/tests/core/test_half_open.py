@@ -9,7 +9,7 @@ def test_two_heartbeats_without_answer_in_a_row_call_for_a_new_connection() -> N
     assert watch.should_reconnect(Beat.TIMED_OUT, now=20.0, begun=17.0)
 
 
-def test_any_other_end_of_a_heartbeat_begins_the_count_anew() -> None:
+def test_any_other_end_of_a_heartbeat_begins_the_count_again() -> None:
     for other in (Beat.ANSWERED, Beat.FAILED):
         watch = HalfOpenWatch()
         watch.should_reconnect(Beat.TIMED_OUT, now=10.0, begun=7.0)

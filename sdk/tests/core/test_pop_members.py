@@ -18,7 +18,7 @@ NAMES = st.text("abcXYZ019.-#_", min_size=1, max_size=8)
         "10.0.0.7@1@12@K3X9",
     ],
 )
-def test_grpc_clients_are_told_by_their_ids(client_id: str) -> None:
+def test_grpc_clients_are_recognised_by_their_ids(client_id: str) -> None:
     assert pop_members(["10.0.0.5@DEFAULT", client_id]) == (client_id,)
     assert unclear_members([client_id]) == ()
 
@@ -37,7 +37,7 @@ def test_classic_clients_are_not(client_id: str) -> None:
     assert pop_members([client_id]) == unclear_members([client_id]) == ()
 
 
-def test_our_own_clients_are_told_apart() -> None:
+def test_our_own_clients_are_distinguished() -> None:
     ours = [new_client_id(Environment(), is_remoting=is_remoting) for is_remoting in (False, True)]
     assert pop_members(ours) == (ours[0],)
     assert unclear_members(ours) == ()

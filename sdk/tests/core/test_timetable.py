@@ -73,7 +73,7 @@ def test_jobs_that_come_and_go_leave_nothing_behind(timetable: Timetable[str]) -
     assert len(timetable._heap) < 20
 
 
-def test_a_job_planned_anew_is_due_at_its_last_time_only(timetable: Timetable[str]) -> None:
+def test_a_job_planned_again_is_due_at_its_last_time_only(timetable: Timetable[str]) -> None:
     timetable.plan("beat", 1.0, now=0.0)
     timetable.plan("beat", 3.0, now=0.0)
     assert timetable.due(2.0) == []

@@ -21,7 +21,7 @@ def test_while_the_block_runs_no_check_is_answered(decisions: Decisions) -> None
 
 
 @pytest.mark.parametrize("resolution", [Resolution.COMMIT, Resolution.ROLLBACK])
-def test_after_an_end_checks_are_silent_for_a_while_and_then_told_the_same_once_in_a_while(
+def test_after_an_end_checks_are_silent_for_a_while_and_then_answered_the_same_once_in_a_while(
     decisions: Decisions, resolution: Resolution
 ) -> None:
     decisions.opened("m")

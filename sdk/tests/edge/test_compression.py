@@ -114,7 +114,7 @@ def test_every_compression_comes_out_as_it_went_in(
 
 
 @pytest.mark.parametrize("name", ["lz4", "zstd"])
-def test_what_goes_on_behind_its_end_is_corrupted(name: str) -> None:
+def test_what_continues_after_its_end_is_corrupted(name: str) -> None:
     one = PACKERS[name](TEXT)
     for body in (one + one, one + b"garbage"):
         kept, corruption = unpacked_body(body, MIB)

@@ -30,7 +30,7 @@ async def test_an_unknown_group_is_one_clear_error_and_is_not_created_by_itself(
     assert [group.name for group in apache.groups()] == []
 
 
-async def test_a_simple_consumer_creates_its_group_when_told_to_and_takes_nothing_by_it(
+async def test_a_simple_consumer_creates_its_group_on_request_and_takes_nothing_by_it(
     apache: FakeBroker,
 ) -> None:
     async with Producer(apache.endpoint) as producer:
@@ -47,7 +47,7 @@ async def test_a_simple_consumer_creates_its_group_when_told_to_and_takes_nothin
             assert [client.type for client in apache.clients()] == ["SIMPLE_CONSUMER"]
 
 
-async def test_a_push_consumer_creates_its_group_when_told_to(apache: FakeBroker) -> None:
+async def test_a_push_consumer_creates_its_group_on_request(apache: FakeBroker) -> None:
     handled = asyncio.Event()
 
     async def handle(message: object) -> None:
@@ -69,7 +69,7 @@ async def test_a_group_that_is_there_stays_as_it_is(apache: FakeBroker) -> None:
         assert [group.max_attempts for group in apache.groups()] == [3]
 
 
-async def test_a_server_that_creates_no_groups_is_told_so_within_the_deadline(broker: FakeBroker) -> None:
+async def test_a_server_that_creates_no_groups_is_reported_within_the_deadline(broker: FakeBroker) -> None:
     with pytest.raises(GroupNotFoundError):
         async with SimpleConsumer(
             broker.endpoint,

@@ -47,7 +47,7 @@ async def test_a_group_with_enough_attempts_reads_dead_letters(buried: FakeBroke
         assert [client.group for client in buried.clients()] == ["many"]
 
 
-async def test_a_group_with_too_few_attempts_is_told_before_it_loses_any(buried: FakeBroker) -> None:
+async def test_a_group_with_too_few_attempts_gets_an_error_before_it_loses_any(buried: FakeBroker) -> None:
     with pytest.raises(UsageError, match="begin with attempt 19: it would lose them"):
         async with SimpleConsumer(buried.endpoint, group="few", subscriptions=[dead_letters("billing")]):
             pass
@@ -56,7 +56,7 @@ async def test_a_group_with_too_few_attempts_is_told_before_it_loses_any(buried:
     assert buried.clients() == ()
 
 
-async def test_a_push_consumer_is_told_as_well_also_at_run_time(buried: FakeBroker) -> None:
+async def test_a_push_consumer_gets_that_error_also_at_run_time(buried: FakeBroker) -> None:
     async def handle(message: ReceivedMessage) -> None:
         raise AssertionError("nothing was to come")
 

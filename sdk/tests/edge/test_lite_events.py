@@ -52,7 +52,7 @@ def consumer_of(broker: FakeBroker, *names: str, hooks: tuple[Hook, ...] = ()) -
     )
 
 
-async def test_each_list_is_told_as_a_call_and_its_answer(lite: FakeBroker, heard: Listening) -> None:
+async def test_each_list_is_reported_as_a_call_and_its_answer(lite: FakeBroker, heard: Listening) -> None:
     async with consumer_of(lite, "ann", "bob", hooks=(heard,)) as consumer:
         await consumer.add_lite_topics("bob", "carol")
         await consumer.remove_lite_topics("ann")
@@ -70,7 +70,7 @@ async def test_each_list_is_told_as_a_call_and_its_answer(lite: FakeBroker, hear
     assert len({each.operation for each in calls}) == 3
 
 
-async def test_a_repeated_list_is_told_as_the_first_one(lite: FakeBroker, heard: Listening) -> None:
+async def test_a_repeated_list_is_reported_as_the_first_one(lite: FakeBroker, heard: Listening) -> None:
     async with consumer_of(lite, "ann", hooks=(heard,)) as consumer:
         with (
             lite.faults.refuse("SyncLiteSubscription", "INTERNAL_SERVER_ERROR", times=1),
@@ -83,7 +83,9 @@ async def test_a_repeated_list_is_told_as_the_first_one(lite: FakeBroker, heard:
     assert len(phases) == len(heard.told)
 
 
-async def test_a_list_without_names_is_told_though_no_server_is(lite: FakeBroker, heard: Listening) -> None:
+async def test_a_list_without_names_is_reported_though_no_server_is(
+    lite: FakeBroker, heard: Listening
+) -> None:
     async with consumer_of(lite, hooks=(heard,)):
         assert heard.told == [(Phase.SINGLE, ALL, ())]
 
@@ -97,14 +99,14 @@ async def test_a_refused_list_has_failed(lite: FakeBroker, heard: Listening) -> 
     assert heard.events[-1].error is raised.value
 
 
-async def test_of_a_list_without_an_answer_nobody_knows(lite: FakeBroker, heard: Listening) -> None:
+async def test_of_a_list_without_an_answer_is_of_unknown_outcome(lite: FakeBroker, heard: Listening) -> None:
     async with consumer_of(lite, hooks=(heard,)) as consumer:
         with lite.faults.drop_reply("SyncLiteSubscription", times=1), pytest.raises(RocketMQError):
             await consumer.add_lite_topics("ann")
     assert heard.told[-1] == (Phase.INFO, ADD, ("ann",))
 
 
-async def test_of_a_cancelled_list_nobody_knows(lite: FakeBroker, heard: Listening) -> None:
+async def test_of_a_cancelled_list_is_of_unknown_outcome(lite: FakeBroker, heard: Listening) -> None:
     async with consumer_of(lite, hooks=(heard,)) as consumer:
         heard.came.clear()
         with lite.faults.drop_reply("SyncLiteSubscription", hang=True, times=1):
@@ -115,7 +117,7 @@ async def test_of_a_cancelled_list_nobody_knows(lite: FakeBroker, heard: Listeni
     assert heard.told[-1] == (Phase.INFO, ADD, ("ann",))
 
 
-async def test_what_the_server_takes_away_is_told(lite: FakeBroker, heard: Listening) -> None:
+async def test_what_the_server_takes_away_is_reported(lite: FakeBroker, heard: Listening) -> None:
     async with consumer_of(lite, "ann", hooks=(heard,)):
         heard.came.clear()
         async with consumer_of(lite, "ann"), asyncio.timeout(10):
@@ -123,7 +125,7 @@ async def test_what_the_server_takes_away_is_told(lite: FakeBroker, heard: Liste
     assert heard.told[2:] == [(Phase.SINGLE, TAKEN, ("ann",))]
 
 
-async def test_of_a_list_that_one_of_two_servers_took_nobody_knows(heard: Listening) -> None:
+async def test_of_a_list_that_one_of_two_servers_took_is_of_unknown_outcome(heard: Listening) -> None:
     code = "LITE_SUBSCRIPTION_QUOTA_EXCEEDED"
     async with FakeBroker(brokers=2, clock="manual") as cluster:
         await cluster.create_topic("sessions", type="LITE", queues=1)

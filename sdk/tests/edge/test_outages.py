@@ -171,7 +171,7 @@ async def test_a_time_out_before_any_attempt_leaves_nothing_open(broker: FakeBro
     assert not raised.value.may_have_taken_effect
 
 
-async def test_one_attempt_waits_for_nobody(broker: FakeBroker) -> None:
+async def test_one_attempt_waits_for_no_other(broker: FakeBroker) -> None:
     async with Producer(broker.endpoint, topics=["orders"], retry=Retry(attempts=1)) as producer:
         await broker.crash()
         for _ in range(3):

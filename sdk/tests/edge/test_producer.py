@@ -160,7 +160,7 @@ async def test_a_body_over_the_servers_limit_is_refused_before_it_travels(
     assert len(broker.messages("orders")) == 1
 
 
-async def test_an_unknown_topic_is_told_within_the_deadline_and_soon_the_second_time(
+async def test_an_unknown_topic_is_reported_within_the_deadline_and_soon_the_second_time(
     broker: FakeBroker,
 ) -> None:
     async with Producer(broker.endpoint, timeouts=Timeouts(start=1.0)) as producer:
@@ -174,7 +174,7 @@ async def test_an_unknown_topic_is_told_within_the_deadline_and_soon_the_second_
         await producer.send(Message("nothing", b"x"))
 
 
-async def test_a_topic_without_write_permission_is_told(broker: FakeBroker, producer: Producer) -> None:
+async def test_a_topic_without_write_permission_is_reported(broker: FakeBroker, producer: Producer) -> None:
     await broker.create_topic("closed", permission="READ")
     with pytest.raises(PermissionDeniedError, match="no writable queue"):
         await producer.send(Message("closed", b"x"))
@@ -197,7 +197,7 @@ async def test_what_may_pass_is_tried_again_with_the_same_id(
     ("code", "kind"),
     [("TOO_MANY_REQUESTS", BusyError), ("INTERNAL_SERVER_ERROR", ServerError), ("UNAUTHORIZED", None)],
 )
-async def test_after_the_last_try_the_error_tells_its_facts(
+async def test_after_the_last_try_the_error_has_its_fields(
     broker: FakeBroker, code: str, kind: type[RocketMQError] | None
 ) -> None:
     async with Producer(broker.endpoint, topics=["orders"], retry=Retry(attempts=3)) as producer:
@@ -243,7 +243,7 @@ async def test_a_server_that_does_not_answer_is_unreachable_and_the_effect_open(
     assert raised.value.may_retry
 
 
-async def test_a_send_gives_up_when_its_own_time_is_over(broker: FakeBroker, producer: Producer) -> None:
+async def test_a_send_gives_up_when_its_own_timeout_expires(broker: FakeBroker, producer: Producer) -> None:
     with (
         broker.faults.drop_reply("SendMessage", hang=True),
         pytest.raises(UnreachableError, match=r"'orders' was not stored within the 0.1 s") as raised,
@@ -257,7 +257,7 @@ async def test_a_send_gives_up_when_its_own_time_is_over(broker: FakeBroker, pro
             await producer.send(Message("orders", b"x"), timeout=wrong)
 
 
-async def test_hooks_see_that_a_sends_own_time_is_over(broker: FakeBroker) -> None:
+async def test_hooks_see_that_a_sends_own_timeout_expires(broker: FakeBroker) -> None:
     errors: list[BaseException] = []
 
     class Noting(Hook):
@@ -285,7 +285,9 @@ async def test_the_budget_bounds_all_attempts(broker: FakeBroker) -> None:
             assert fault.hits > 2
 
 
-async def test_a_server_that_forgot_the_client_is_told_again(broker: FakeBroker, producer: Producer) -> None:
+async def test_a_server_that_forgot_the_client_gets_its_settings_again(
+    broker: FakeBroker, producer: Producer
+) -> None:
     with broker.faults.refuse("SendMessage", "UNRECOGNIZED_CLIENT_TYPE", times=1):
         receipt = await producer.send(Message("orders", b"x"))
     assert receipt.attempts == 1

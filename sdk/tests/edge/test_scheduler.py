@@ -44,7 +44,7 @@ class Runs:
                 await self._news.wait()
 
 
-async def test_a_job_goes_on_whatever_it_raises(tasks: Tasks, caplog: pytest.LogCaptureFixture) -> None:
+async def test_a_job_continues_whatever_it_raises(tasks: Tasks, caplog: pytest.LogCaptureFixture) -> None:
     job = Runs(fails=True)
     member = Scheduler(random.Random(1)).join(tasks)
     member.every(0.01, job, name="credentials")
@@ -84,7 +84,7 @@ async def test_who_leaves_has_its_runs_broken_off_and_no_timer_left(tasks: Tasks
     member.leave()
 
 
-async def test_a_job_that_ended_runs_no_more_while_others_go_on(tasks: Tasks) -> None:
+async def test_a_job_that_ended_runs_no_more_while_others_continue(tasks: Tasks) -> None:
     first, second = Runs(), Runs()
     member = Scheduler(random.Random(1)).join(tasks)
     job = member.every(0.01, first, name="first")
@@ -112,7 +112,7 @@ async def test_idle_consumers_of_one_connection_share_timer_routes_and_socket(br
         assert rocketmq._network.scheduler._timer is None
 
 
-async def test_one_dead_connection_is_made_anew_once_for_all_who_ask(broker: FakeBroker) -> None:
+async def test_one_dead_connection_is_made_again_once_for_all_who_ask(broker: FakeBroker) -> None:
     async with (
         Connection(broker.endpoint) as rocketmq,
         simple_consumer(rocketmq) as first,
@@ -143,7 +143,7 @@ async def test_a_signal_wakes_all_who_wait_and_lets_later_ones_pass() -> None:
     await asyncio.gather(late, return_exceptions=True)
 
 
-async def test_one_who_stops_waiting_for_a_signal_keeps_nobody_else_from_it() -> None:
+async def test_one_who_stops_waiting_for_a_signal_keeps_no_other_from_it() -> None:
     signal = Signal()
     first, second = asyncio.create_task(signal.wait()), asyncio.create_task(signal.wait())
     await asyncio.sleep(0)

@@ -281,7 +281,7 @@ async def test_a_client_may_be_left_in_another_task_than_it_was_entered_in(broke
     assert broker.clients() == ()
 
 
-async def test_after_a_crash_and_return_of_the_broker_a_producer_goes_on_by_itself(
+async def test_after_a_crash_and_return_of_the_broker_a_producer_continues_by_itself(
     broker: FakeBroker,
 ) -> None:
     async with Producer(broker.endpoint, topics=["orders"], retry=Retry(budget=1.0)) as producer:
@@ -383,7 +383,7 @@ async def test_a_server_that_answers_no_settings_gets_a_new_stream(broker: FakeB
         await producer.send(Message("orders", b"x"))
 
 
-async def test_regular_jobs_go_on_whatever_one_of_them_raises(
+async def test_regular_jobs_continue_whatever_one_of_them_raises(
     broker: FakeBroker, overheard: Overheard, caplog: pytest.LogCaptureFixture
 ) -> None:
     calls = 0

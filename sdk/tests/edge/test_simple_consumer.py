@@ -102,7 +102,9 @@ async def test_an_acked_message_is_done(still: FakeBroker) -> None:
             await message.extend(10)
 
 
-async def test_a_message_whose_lease_ends_comes_again_and_its_old_delivery_is_lost(still: FakeBroker) -> None:
+async def test_a_message_whose_lease_ends_is_redelivered_and_its_old_delivery_is_lost(
+    still: FakeBroker,
+) -> None:
     async with (
         Producer(still.endpoint) as producer,
         simple_consumer(still.endpoint) as consumer,
@@ -137,7 +139,7 @@ async def test_an_extended_message_stays_and_is_acked_with_its_newest_handle(sti
         assert attempts(still) == [1]
 
 
-async def test_a_released_message_comes_again_soon(still: FakeBroker) -> None:
+async def test_a_released_message_is_redelivered_soon(still: FakeBroker) -> None:
     async with (
         Producer(still.endpoint) as producer,
         simple_consumer(still.endpoint) as consumer,
@@ -250,9 +252,7 @@ async def test_a_poll_that_finds_nothing_gives_an_empty_list(still: FakeBroker) 
         assert await polling == []
 
 
-async def test_what_arrived_when_nobody_asked_is_handed_out_next(
-    broker: FakeBroker, producer: Producer
-) -> None:
+async def test_what_arrived_between_calls_is_returned_next(broker: FakeBroker, producer: Producer) -> None:
     await broker.create_topic("refunds")
     for topic in ("orders", "refunds"):
         await producer.send(Message(topic, b"x"))
@@ -282,7 +282,7 @@ async def test_a_loop_that_keeps_messages_alive_renews_their_leases(
 
 
 @pytest.mark.parametrize("profile", ["documented", "apache-5.5"])
-async def test_a_server_that_lost_our_settings_is_told_again_and_the_poll_goes_on(profile: str) -> None:
+async def test_a_server_that_lost_our_settings_gets_them_again_and_the_poll_continues(profile: str) -> None:
     async with FakeBroker(profile=profile) as broker:
         await broker.create_topic("orders")
         await broker.create_group("billing")
@@ -353,7 +353,7 @@ async def test_a_poll_in_flight_ends_with_the_consumer_empty_or_closed(
     assert outcome == [] or isinstance(outcome, ClosedError)
 
 
-async def test_what_arrived_before_a_poll_broke_off_is_handed_out(
+async def test_what_arrived_before_a_poll_broke_off_is_returned(
     broker: FakeBroker, producer: Producer, consumer: SimpleConsumer
 ) -> None:
     await producer.send_many([Message("orders", b"x") for _ in range(40)])

@@ -51,7 +51,7 @@ async def test_only_messages_that_satisfy_an_sql_expression_arrive(
     assert {message.body for message in received} == {b"700", b"900"}
 
 
-async def test_an_expression_that_the_server_cannot_read_is_told(broker: FakeBroker) -> None:
+async def test_an_expression_that_the_server_cannot_read_is_reported(broker: FakeBroker) -> None:
     subscriptions = {"orders": Sql("amount LIKE 1")}
     async with SimpleConsumer(broker.endpoint, group="billing", subscriptions=subscriptions) as consumer:
         with pytest.raises(IllegalFilterError, match="'LIKE' stands at position 7"):
@@ -91,7 +91,7 @@ async def test_subscriptions_change_at_run_time(
         await consumer.receive()
 
 
-async def test_the_loop_over_messages_goes_on_over_batches(
+async def test_the_loop_over_messages_continues_over_batches(
     broker: FakeBroker, producer: Producer, consumer: SimpleConsumer
 ) -> None:
     await producer.send_many([Message("orders", str(number).encode()) for number in range(40)])
@@ -105,7 +105,7 @@ async def test_the_loop_over_messages_goes_on_over_batches(
     assert broker.leases() == ()
 
 
-async def test_leaving_the_loop_gives_back_what_was_not_handed_out(still: FakeBroker) -> None:
+async def test_leaving_the_loop_gives_back_what_was_not_returned(still: FakeBroker) -> None:
     async with (
         Producer(still.endpoint, topics=["orders"]) as producer,
         simple_consumer(still.endpoint) as consumer,

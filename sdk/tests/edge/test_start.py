@@ -99,13 +99,13 @@ async def test_an_unknown_host(soon: Timeouts) -> None:
     assert error.tried
 
 
-async def test_a_port_where_nobody_listens(soon: Timeouts) -> None:
+async def test_a_port_without_a_listener(soon: Timeouts) -> None:
     error = await start_error(f"127.0.0.1:{closed_port()}", soon)
     assert isinstance(error, UnreachableError)
     assert "nothing listens there" in str(error)
 
 
-async def test_an_ipv6_address_where_nobody_listens(soon: Timeouts) -> None:
+async def test_an_ipv6_address_without_a_listener(soon: Timeouts) -> None:
     error = await start_error(f"[::1]:{closed_port()}", soon)
     assert isinstance(error, UnreachableError)
 
@@ -148,7 +148,7 @@ async def test_a_web_server(serve: Serve, soon: Timeouts) -> None:
     assert "not the gRPC port of a RocketMQ proxy" in str(error)
 
 
-async def test_an_undecodable_route_is_named_when_time_is_over(serve_grpc: ServeGrpc, soon: Timeouts) -> None:
+async def test_an_undecodable_route_is_named_at_the_timeout(serve_grpc: ServeGrpc, soon: Timeouts) -> None:
     async with serve_grpc(QueryRoute=[GARBAGE]) as endpoint:
         error = await start_error(endpoint, soon)
     assert isinstance(error, ServerError)
@@ -157,7 +157,7 @@ async def test_an_undecodable_route_is_named_when_time_is_over(serve_grpc: Serve
     assert "could not be decoded" in str(error)
 
 
-async def test_an_undecodable_telemetry_frame_is_named_when_time_is_over(
+async def test_an_undecodable_telemetry_frame_is_named_at_the_timeout(
     serve_grpc: ServeGrpc, soon: Timeouts
 ) -> None:
     async with serve_grpc(QueryRoute=[route_to()], Telemetry=[GARBAGE]) as endpoint:
@@ -176,7 +176,7 @@ async def test_a_route_beyond_the_bounds_is_refused_in_one_sentence(
     assert "'127.0.0.1:65536' has the port '65536'; a port is a number from 1 to 65535" in str(error)
 
 
-async def test_a_start_goes_on_after_answers_that_could_not_be_decoded(serve_grpc: ServeGrpc) -> None:
+async def test_a_start_continues_after_answers_that_could_not_be_decoded(serve_grpc: ServeGrpc) -> None:
     async with (
         serve_grpc(
             QueryRoute=[GARBAGE, route_to(port=0), route_to()],
@@ -249,7 +249,7 @@ async def test_a_server_that_speaks_plain_text_when_tls_is_asked_for(
     assert "it speaks plain text, not TLS; leave tls out" in str(error)
 
 
-async def test_a_certificate_that_nobody_vouches_for(soon: Timeouts) -> None:
+async def test_a_certificate_that_no_authority_signed(soon: Timeouts) -> None:
     async with FakeBroker(tls=ServerTls.self_made()) as broker:
         error = await start_error(broker.endpoint, soon, tls=Tls())
     assert isinstance(error, UnreachableError)

@@ -166,7 +166,7 @@ async def test_while_the_block_runs_the_checker_is_not_asked(broker: FakeBroker,
 
 
 @pytest.mark.parametrize("succeeds", [True, False])
-async def test_an_end_that_the_server_did_not_take_is_told_again_when_it_asks_whatever_the_checker_thinks(
+async def test_an_end_that_the_server_refused_is_sent_again_at_the_next_check(
     broker: FakeBroker, succeeds: bool
 ) -> None:
     checker = Checker(Resolution.ROLLBACK if succeeds else Resolution.COMMIT)

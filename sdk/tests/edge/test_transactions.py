@@ -59,9 +59,7 @@ async def test_a_block_that_succeeds_delivers_its_message_and_not_before(
     assert stored.born_at > 1_600_000_000
 
 
-async def test_an_exception_rolls_back_and_goes_on_to_the_caller(
-    broker: FakeBroker, producer: Producer
-) -> None:
+async def test_an_exception_rolls_back_and_propagates(broker: FakeBroker, producer: Producer) -> None:
     async with broker.events.subscribe() as events:
         with pytest.raises(LookupError, match="no such account"):
             async with producer.transaction(PAYMENT):
@@ -119,7 +117,7 @@ async def test_a_commit_whose_answer_is_lost_is_not_repeated_and_says_so(
     assert bodies(broker) == [b"42"]
 
 
-async def test_a_commit_that_the_server_refuses_tells_the_servers_facts(
+async def test_a_commit_that_the_server_refuses_has_the_servers_fields(
     broker: FakeBroker, producer: Producer
 ) -> None:
     with (

@@ -115,7 +115,7 @@ async def test_a_refusal_is_said_with_its_text(channel: Channel, status: str, fa
     assert caught.value.failure is failure
 
 
-async def test_a_path_that_nobody_serves_is_unimplemented(channel: Channel) -> None:
+async def test_a_path_that_is_not_served_is_unimplemented(channel: Channel) -> None:
     for call in (
         channel.unary("/no.Service/One", b"", (), 5.0),
         channel.server_stream("/no.Service/Many", b"", (), 5.0, lambda answer: None),
@@ -142,7 +142,7 @@ async def test_a_burst_of_calls_gets_every_answer(channel: Channel, server: Serv
     assert await channel.unary(ONE, b"OK", (), 5.0) == b"OK"
 
 
-async def test_nobody_there_is_told_from_what_was_sent() -> None:
+async def test_no_listener_is_distinguished_from_a_lost_request() -> None:
     channel = Channel(grpc.aio.insecure_channel("127.0.0.1:1"))
     for call in (channel.unary(ONE, b"OK", (), 5.0), answers(channel, b"1 OK")):
         with pytest.raises(TransportError) as caught:

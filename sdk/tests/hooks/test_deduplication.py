@@ -185,7 +185,7 @@ async def test_a_sqlite_store_outlives_its_process_and_is_open_only_inside_its_b
         assert await again.claim("m", "b", 60) is Claim.DONE
 
 
-async def test_what_is_over_does_not_fill_a_sqlite_store_for_ever(tmp_path: Path) -> None:
+async def test_what_has_expired_does_not_fill_a_sqlite_store_for_ever(tmp_path: Path) -> None:
     clock = Clock()
     async with SqliteStore(tmp_path / "handled.db", clock=clock) as store:
         for number in range(2500):
@@ -389,7 +389,7 @@ async def test_a_store_that_cannot_be_asked_fails_the_message() -> None:
         await DeduplicationHook(Broken("claim")).handle(received(), never)
 
 
-async def test_a_store_that_cannot_be_told_does_not_undo_the_handling(
+async def test_a_store_that_fails_does_not_undo_the_handling(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     async def handle(message: ReceivedMessage) -> None:
@@ -399,7 +399,7 @@ async def test_a_store_that_cannot_be_told_does_not_undo_the_handling(
     assert "could not be recorded" in caplog.text
 
 
-async def test_the_error_of_a_handler_is_told_even_if_the_claim_cannot_be_given_up() -> None:
+async def test_the_error_of_a_handler_is_reported_even_if_the_claim_cannot_be_given_up() -> None:
     async def fail(message: ReceivedMessage) -> None:
         raise ValueError("the handler's own")
 
@@ -476,7 +476,7 @@ class Slow(MemoryStore):
             self.running -= 1
 
 
-async def test_no_renewal_goes_on_behind_its_handler() -> None:
+async def test_no_renewal_continues_behind_its_handler() -> None:
     store = Slow("renew")
     side_by_side: list[int] = []
 

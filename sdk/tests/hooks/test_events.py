@@ -25,7 +25,7 @@ def test_every_event_is_made_with_all_that_was_given() -> None:
     assert (ack.message, ack.delivery, ack.handle) == (MESSAGE, "first", "newest")
 
 
-def test_nobody_changes_an_event() -> None:
+def test_no_hook_changes_an_event() -> None:
     with pytest.raises(FrozenInstanceError):
         COMMIT.offset = 8  # type: ignore[misc]
     with pytest.raises(FrozenInstanceError):

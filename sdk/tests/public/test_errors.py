@@ -87,7 +87,7 @@ def test_only_a_failing_server_or_a_lost_answer_leaves_the_effect_open() -> None
     assert not UnreachableError("x").may_have_taken_effect
 
 
-def test_the_branches_are_told_apart_by_what_the_caller_can_do() -> None:
+def test_the_branches_are_distinguished_by_what_the_caller_can_do() -> None:
     branches = (UsageError, RefusedError, BusyError, UnreachableError, ClosedError)
     assert all(each.__mro__[1] is RocketMQError for each in branches)
     assert issubclass(TopicNotFoundError, RefusedError)

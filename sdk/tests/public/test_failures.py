@@ -65,7 +65,7 @@ def test_a_request_that_never_left_cannot_have_taken_effect(was_sent: bool) -> N
     assert error(Failure.UNREACHABLE, was_sent=was_sent).may_have_taken_effect is was_sent
 
 
-def test_settings_of_an_unknown_group_are_told_from_other_refusals_by_their_text() -> None:
+def test_settings_of_an_unknown_group_are_distinguished_from_other_refusals_by_their_text() -> None:
     assert type(error(Failure.REFUSED, "group not found: billing")) is GroupNotFoundError
     assert type(error(Failure.REFUSED, "topic is blank")) is RefusedError
 

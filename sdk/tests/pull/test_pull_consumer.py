@@ -133,7 +133,7 @@ async def test_hooks_see_assignments_and_commits(broker: FakeBroker, producer: P
     ]
 
 
-async def test_hooks_see_what_is_handed_out_and_where_reading_goes_on(
+async def test_hooks_see_what_is_returned_and_where_reading_continues(
     broker: FakeBroker, producer: Producer
 ) -> None:
     class Watch(Hook):
@@ -244,7 +244,7 @@ async def test_negative_offsets_of_a_server_are_refused_or_mean_none(broker: Fak
         assert await consumer.committed(queue) is None
 
 
-async def test_a_seek_beyond_the_end_goes_on_at_the_end(
+async def test_a_seek_beyond_the_end_continues_at_the_end(
     broker: FakeBroker, producer: Producer, caplog: pytest.LogCaptureFixture
 ) -> None:
     async with PullConsumer(broker.endpoint, group="audit") as consumer:
@@ -289,7 +289,7 @@ async def test_lag_counts_what_is_beyond_the_commit(broker: FakeBroker, producer
     assert lag == {first: 3, second: 5}
 
 
-async def test_a_paused_queue_waits_while_others_go_on(broker: FakeBroker, producer: Producer) -> None:
+async def test_a_paused_queue_waits_while_others_continue(broker: FakeBroker, producer: Producer) -> None:
     await send(producer, 10)
     async with PullConsumer(broker.endpoint, group="audit") as consumer:
         first, second = await consumer.queues("orders")

@@ -187,7 +187,7 @@ def test_what_came_empty_before_a_batch_is_not_done_again_after_a_seek() -> None
     assert positions.due_commits() == {"q": 13}
 
 
-def test_what_was_committed_before_it_was_finished_is_not_taken_back() -> None:
+def test_what_was_committed_before_it_was_finished_is_not_withdrawn() -> None:
     positions = placed()
     ticket = pulled(positions, 14)
     positions.take(ticket)

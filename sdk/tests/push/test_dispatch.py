@@ -22,7 +22,7 @@ def test_concurrent_dispatch_starts_everything_in_order_of_arrival() -> None:
     assert taken(dispatch) == [1, 2, 3]
 
 
-def test_concurrent_dispatch_holds_nobody_back_for_a_failure() -> None:
+def test_concurrent_dispatch_holds_no_other_back_for_a_failure() -> None:
     dispatch = ConcurrentDispatch[int]()
     dispatch.add("order_key", 1)
     dispatch.add("order_key", 2)
@@ -73,7 +73,7 @@ def test_a_head_that_ends_unsettled_takes_its_followers_with_it() -> None:
     assert taken(dispatch) == [10]
 
 
-def test_an_abandoned_lane_starts_afresh_with_what_comes_again() -> None:
+def test_an_abandoned_lane_starts_afresh_with_what_is_redelivered() -> None:
     dispatch = FifoDispatch[int]()
     dispatch.add("a", 1)
     dispatch.take()

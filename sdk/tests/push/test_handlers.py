@@ -176,7 +176,7 @@ def test_what_cannot_be_called_is_refused() -> None:
         handlers_by_topic("handle", None, ["a"])  # type: ignore[arg-type]  # the point of the test
 
 
-async def test_a_message_of_a_topic_that_nobody_asked_for_is_a_failure() -> None:
+async def test_a_message_of_a_topic_that_was_not_requested_is_a_failure() -> None:
     """A worker that raised would keep the message, and renew its lease, for ever."""
     calls: list[str] = []
     failure = await handlers(partial(bare, calls)).run(message("elsewhere"))

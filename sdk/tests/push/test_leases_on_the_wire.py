@@ -125,7 +125,7 @@ async def test_a_corrupted_message_is_given_back_unseen(
     assert "is corrupted, no handler is called" in caplog.text
 
 
-async def test_a_corrupted_message_of_an_ordered_group_is_a_dead_letter_and_holds_nobody_up(
+async def test_a_corrupted_message_of_an_ordered_group_is_a_dead_letter_and_holds_no_other_up(
     ordered_broker: FakeBroker, ordered_producer: Producer, seen: Any, ordered_history: Any
 ) -> None:
     await send_damaged(ordered_broker, b"not gzip", message_group="a")
@@ -138,7 +138,7 @@ async def test_a_corrupted_message_of_an_ordered_group_is_a_dead_letter_and_hold
     assert len(ordered_broker.dead_letters("billing")) == 1
 
 
-async def test_a_lease_that_cannot_be_kept_is_told_and_the_handler_goes_on(
+async def test_a_lease_that_cannot_be_kept_is_reported_and_the_handler_continues(
     broker: FakeBroker, producer: Producer, seen: Any, history: Any, caplog: pytest.LogCaptureFixture
 ) -> None:
     gate = seen.hold(b"1")

@@ -90,7 +90,7 @@ async def test_the_list_changes_while_the_consumer_runs(
     assert seen.bodies == [b"a1", b"b1"]
 
 
-async def test_a_group_begins_in_a_lite_topic_where_it_is_told_to(
+async def test_a_group_begins_in_a_lite_topic_where_it_is_configured(
     lite_broker: FakeBroker, lite_producer: Producer, seen: Any
 ) -> None:
     await send(lite_producer, "old", b"o0", b"o1", b"o2")
@@ -127,7 +127,7 @@ async def test_a_handler_that_asks_for_later_suspends_its_lite_topic(
     assert seen.bodies == [b"a1", b"b1", b"a1", b"a2"]
 
 
-async def test_a_message_that_fails_again_and_again_is_a_dead_letter_and_the_lite_topic_goes_on(
+async def test_a_message_that_fails_again_and_again_is_a_dead_letter_and_the_lite_topic_continues(
     lite_broker: FakeBroker, lite_producer: Producer, seen: Any
 ) -> None:
     dead = asyncio.Event()
@@ -153,7 +153,7 @@ async def test_a_lite_topic_that_another_consumer_took_is_wanted_no_more(seen: A
             assert second.lite_topics == {"alice"}
 
 
-async def test_the_full_list_is_told_again_and_again(
+async def test_the_full_list_is_sent_periodically(
     lite_broker: FakeBroker, lite_producer: Producer, seen: Any
 ) -> None:
     async with consumer_of(lite_broker, seen, "alice") as consumer:

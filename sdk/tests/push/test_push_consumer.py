@@ -154,7 +154,7 @@ async def test_an_sql_expression_keeps_other_messages_away(
 # Failures
 
 
-async def test_a_failed_message_is_given_back_by_the_groups_ladder_and_comes_again(
+async def test_a_failed_message_is_given_back_by_the_groups_ladder_and_is_redelivered(
     broker: FakeBroker, producer: Producer, seen: Any, history: Any
 ) -> None:
     await broker.update_group("billing", backoff=[7, 60])
@@ -372,7 +372,7 @@ async def test_an_ordered_group_handles_one_message_group_at_a_time_in_order(
         ]
 
 
-async def test_a_message_group_waits_for_its_failed_message_and_others_go_on(
+async def test_a_message_group_waits_for_its_failed_message_and_others_continue(
     ordered_broker: FakeBroker, ordered_producer: Producer, seen: Any, ordered_history: Any
 ) -> None:
     await ordered_broker.update_group("billing", ordered=True, max_attempts=9, backoff=[0.001])
@@ -402,7 +402,7 @@ async def test_the_attempt_counts_on_with_each_local_run(
     assert attempts == [1, 2, 3]
 
 
-async def test_after_the_last_attempt_the_message_group_goes_on_without_the_message(
+async def test_after_the_last_attempt_the_message_group_continues_without_the_message(
     ordered_broker: FakeBroker, ordered_producer: Producer, seen: Any, ordered_history: Any
 ) -> None:
     seen.failures[b"a1"] = [ValueError("no")] * 3

@@ -33,7 +33,7 @@ async def test_every_message_is_counted_once_by_how_it_ended(
         await history.shows(Acked, 2)
 
 
-async def test_messages_that_wait_for_a_handler_are_told_apart_from_running_ones(
+async def test_messages_that_wait_for_a_handler_are_distinguished_from_running_ones(
     broker: FakeBroker, producer: Producer, seen: Any
 ) -> None:
     gate = seen.hold(b"1", b"2", b"3")

@@ -104,7 +104,7 @@ def story() -> Story:
     return Story()
 
 
-def test_a_group_is_drained_when_it_asks_anew_after_twice_the_lease_and_what_is_tolerated(
+def test_a_group_is_drained_when_it_asks_again_after_twice_the_lease_and_what_is_tolerated(
     story: Story,
 ) -> None:
     story.consume()
@@ -114,7 +114,7 @@ def test_a_group_is_drained_when_it_asks_anew_after_twice_the_lease_and_what_is_
     assert story.told == [Drained("billing", "orders", Poll(177.0, 177_000_000, 6))]
 
 
-def test_it_is_told_once_until_something_happens_again(story: Story) -> None:
+def test_it_is_reported_once_until_something_happens_again(story: Story) -> None:
     story.consume()
     story.poll(200.0)
     story.poll(220.0)
@@ -170,7 +170,7 @@ def test_a_broker_that_no_route_names_any_more_still_has_its_messages(story: Sto
     ],
     ids=lambda event: f"{type(event).__name__}-{event.phase.value}",
 )
-def test_whatever_happens_to_topic_or_group_begins_the_wait_anew(story: Story, event: Event) -> None:
+def test_whatever_happens_to_topic_or_group_begins_the_wait_again(story: Story, event: Event) -> None:
     story.consume()
     story.tell(150.0, event)
     story.poll(224.9)
@@ -197,7 +197,7 @@ def test_a_longer_lease_or_back_off_is_waited_for(story: Story) -> None:
     assert story.topics == [("billing", "orders")]
 
 
-def test_a_poll_whose_answer_nobody_saw_may_have_taken_messages(story: Story) -> None:
+def test_a_poll_whose_answer_was_lost_may_have_taken_messages(story: Story) -> None:
     story.consume()
     story.poll(110.0, 120.0, phase=Phase.INFO, invisible=100.0)
     story.poll(334.9)
@@ -246,7 +246,7 @@ def test_groups_are_drained_apart_also_from_the_same_messages(story: Story) -> N
     ],
     ids=["leases of unknown length", "lite topic", "two filters"],
 )
-def test_where_messages_may_stay_behind_rightly_nothing_is_told(story: Story, unfit: Event) -> None:
+def test_where_messages_may_stay_behind_rightly_nothing_is_reported(story: Story, unfit: Event) -> None:
     story.tell(99.0, unfit)
     story.consume()
     story.poll(900.0)

@@ -61,7 +61,7 @@ def test_large_bodies_are_handed_over_long_before_the_block_is_full(
     assert len(handed_over) == 2
 
 
-def test_a_disk_that_fails_is_told_at_close_and_never_to_the_client(tmp_path: Path) -> None:
+def test_a_disk_that_fails_is_reported_at_close_and_never_to_the_client(tmp_path: Path) -> None:
     in_the_way = tmp_path / "runs"
     in_the_way.write_text("a file, not a folder")
     recorder = Recorder(in_the_way)
@@ -168,7 +168,7 @@ def test_a_recording_is_written_to_any_file_system(kind: str, tmp_path: Path) ->
     ("folder", "given", "sentence"),
     [("nowhere://runs", None, "install fsspec"), ("runs", object(), "neither")],
 )
-def test_a_place_that_nobody_knows_is_refused_with_a_sentence(
+def test_an_unknown_address_is_refused_with_a_sentence(
     folder: str, given: object | None, sentence: str
 ) -> None:
     with pytest.raises(UsageError, match=sentence):

@@ -72,7 +72,7 @@ def eventually(claim: Callable[[], bool]) -> None:
         time.sleep(0.05)
 
 
-def test_it_goes_on_with_the_account_and_the_numbers_of_the_files(tmp_path: Path) -> None:
+def test_it_continues_with_the_account_and_the_numbers_of_the_files(tmp_path: Path) -> None:
     clock = Instants()
     recorder = begun(tmp_path / "runs", clock=clock)
     recorder.observe(asked(1))
@@ -101,7 +101,7 @@ def _end_of(number: int) -> Any:
     return replace(asked(number), phase=Phase.OK)
 
 
-def test_what_was_told_is_written_when_the_program_is_killed(tmp_path: Path) -> None:
+def test_what_was_recorded_is_written_when_the_program_is_killed(tmp_path: Path) -> None:
     program = """
 import os, sys, time
 from aiorocketmq._recording import writer
@@ -128,7 +128,7 @@ series.writer._thread.submit(lambda: series.writer._write(*series._due()) or os.
     assert list(tmp_path.glob("*.open")) == []
 
 
-def test_a_process_that_is_killed_ends_the_recording_and_is_told_at_close(tmp_path: Path) -> None:
+def test_a_process_that_is_killed_ends_the_recording_and_is_reported_at_close(tmp_path: Path) -> None:
     recorder = moved(begun(tmp_path / "runs"))
     child = child_of(recorder)
     os.kill(child.pid, signal.SIGKILL)
@@ -140,7 +140,7 @@ def test_a_process_that_is_killed_ends_the_recording_and_is_told_at_close(tmp_pa
     assert "recorder.end" not in {row["kind"] for row in rows}
 
 
-def test_a_disk_that_fails_there_is_told_at_close(tmp_path: Path) -> None:
+def test_a_disk_that_fails_there_is_reported_at_close(tmp_path: Path) -> None:
     recorder = moved(begun(tmp_path / "runs"))
     shutil.rmtree(recorder.folder)
     recorder.folder.write_text("a file, not a folder")
@@ -181,7 +181,7 @@ def test_without_another_program_to_start_it_stays_where_it_is(
 
 
 @pytest.mark.parametrize("more", [{"own_process": False}, {"filesystem": "memory"}])
-def test_it_stays_where_nobody_else_can_write_or_shall(more: dict[str, Any], tmp_path: Path) -> None:
+def test_it_stays_if_no_other_process_can_write_or_shall(more: dict[str, Any], tmp_path: Path) -> None:
     if "filesystem" in more:
         more = {"filesystem": pytest.importorskip("fsspec").filesystem(more["filesystem"])}
     recorder = begun(tmp_path / "runs", **more)
@@ -203,7 +203,7 @@ def test_where_there_is_no_room_it_is_waited_for_and_nothing_is_lost(
     assert len(rows_of(recorder)) == 20_000 + 3
 
 
-def test_what_waits_for_a_process_that_stands_still_is_bounded_and_the_gap_is_told(
+def test_what_waits_for_a_process_that_is_paused_is_bounded_and_the_gap_is_reported(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("aiorocketmq._recording.process.ROOM", 200_000)

@@ -105,7 +105,7 @@ def test_messages_of_one_answer_share_one_time_and_tell_when_they_were_asked_for
     assert {row["batch"] for row in rows} == {"c@1/1"}
 
 
-def test_deliveries_told_after_the_end_of_their_poll_still_find_its_beginning(
+def test_deliveries_reported_after_the_end_of_their_poll_still_find_its_beginning(
     recorder: Recorder, clock: Instants
 ) -> None:
     recorder.observe(a_poll(Phase.INVOKE))
@@ -157,7 +157,7 @@ def test_a_handlers_work_is_an_interval_with_a_result(recorder: Recorder) -> Non
     ]
 
 
-def test_a_local_run_is_told_by_its_own_attempt_although_it_is_written_after_the_next(
+def test_a_local_retry_is_recorded_with_its_own_attempt(
     recorder: Recorder,
 ) -> None:
     message = received()
@@ -181,7 +181,7 @@ def test_the_groups_settings_are_recorded_as_text(recorder: Recorder) -> None:
     ("told", "known", "grain"),
     [(None, "queue", "queue"), ("message_group", "queue", "message_group"), (None, None, None)],
 )
-def test_what_ordered_groups_lock_is_told_where_it_is_known(
+def test_what_ordered_groups_lock_is_reported_where_it_is_known(
     told: str | None, known: Any, grain: str | None, tmp_path: Path
 ) -> None:
     with Recorder(tmp_path / "runs", order_grain=known) as recorder:
@@ -198,7 +198,7 @@ def test_a_grain_that_is_none_is_refused(tmp_path: Path) -> None:
         Recorder(tmp_path, order_grain=wrong)
 
 
-def test_a_fault_that_somebody_notes_is_a_row(recorder: Recorder, clock: Instants) -> None:
+def test_a_fault_that_is_noted_is_a_row(recorder: Recorder, clock: Instants) -> None:
     recorder.note_fault("crash", target="broker-a", state="start")
     clock.now += 5
     recorder.note_fault("crash", target="broker-a", state="stop")
@@ -232,7 +232,7 @@ def test_a_fault_without_kind_or_of_no_known_state_is_refused(
         (None, None),
     ],
 )
-def test_a_poll_tells_that_its_server_was_away(
+def test_a_poll_records_that_its_server_was_away(
     error: RocketMQError | None, result: str | None, recorder: Recorder
 ) -> None:
     poll = ReceiveEvent(
@@ -365,7 +365,7 @@ def test_ends_and_checks_of_transactions_are_rows(recorder: Recorder) -> None:
     assert (ended["resolution"], ended["source"]) == ("rollback", "check")
 
 
-def test_a_drain_is_a_row_that_tells_when_its_oldest_poll_was_asked(
+def test_a_drain_is_a_row_that_records_when_its_oldest_poll_was_asked(
     recorder: Recorder, clock: Instants
 ) -> None:
     poll = ReceiveEvent(

@@ -137,7 +137,7 @@ async def test_a_recorder_with_an_observe_of_its_own_sees_every_event(
     assert "ack" in {row["kind"] for row in rows_of(recorder)}
 
 
-async def test_a_message_that_is_settled_long_after_its_delivery_is_told_anew(
+async def test_a_message_that_is_settled_long_after_its_delivery_is_reported_again(
     broker: FakeBroker, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A recorder remembers the latest messages of the process by their numbers, not all of them."""

@@ -58,7 +58,7 @@ def restart(request: pytest.FixtureRequest) -> Restart:
     return request.param  # type: ignore[no-any-return]  # what pytest gives has no type
 
 
-async def test_a_producer_goes_on_by_itself(broker: FakeBroker, restart: Restart) -> None:
+async def test_a_producer_continues_by_itself(broker: FakeBroker, restart: Restart) -> None:
     async with Producer(broker.endpoint) as producer:
         await producer.send(Message("orders", b"before"))
         await restart(broker)
@@ -67,7 +67,9 @@ async def test_a_producer_goes_on_by_itself(broker: FakeBroker, restart: Restart
     assert {message.body for message in broker.messages("orders")} == {b"before", b"after"}
 
 
-async def test_a_push_consumer_goes_on_by_itself(broker: FakeBroker, restart: Restart, arrivals: Any) -> None:
+async def test_a_push_consumer_continues_by_itself(
+    broker: FakeBroker, restart: Restart, arrivals: Any
+) -> None:
     async with (
         Producer(broker.endpoint) as producer,
         push_consumer(broker.endpoint, handler=arrivals),
@@ -110,7 +112,7 @@ async def test_a_message_in_hand_over_a_restart_is_acked_and_not_delivered_again
     assert arrivals.bodies == [b"slow", b"next"]
 
 
-async def test_a_simple_consumer_goes_on_by_itself(
+async def test_a_simple_consumer_continues_by_itself(
     broker: FakeBroker, restart: Restart, arrivals: Any
 ) -> None:
     async with (
@@ -136,7 +138,7 @@ async def test_a_simple_consumer_goes_on_by_itself(
 
 
 @pytest.mark.parametrize("broker", ["documented"], indirect=True)
-async def test_a_pull_consumer_goes_on_by_itself_and_reads_nothing_twice(
+async def test_a_pull_consumer_continues_by_itself_and_reads_nothing_twice(
     broker: FakeBroker, restart: Restart, arrivals: Any
 ) -> None:
     async with (

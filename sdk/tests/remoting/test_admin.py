@@ -81,7 +81,7 @@ async def test_a_topic_is_made_on_every_master_and_awaited_at_the_name_server(se
     assert [frame.code for frame in namesrv.seen].count(105) == 3
 
 
-async def test_a_route_that_never_appears_is_told(serve: Serve) -> None:
+async def test_a_route_that_never_appears_is_reported(serve: Serve) -> None:
     namesrv = await serve(Cluster(await serve(answer), misses=10**6).reply)
     async with Admin(f"namesrv://{namesrv.address}", timeout=0.1) as admin:
         with pytest.raises(UnreachableError, match="'orders' was created, but no route") as caught:
@@ -255,7 +255,7 @@ async def test_groups_of_all_masters_are_listed_once(serve: Serve) -> None:
         assert await admin.groups() == ("a", "b", "c")
 
 
-async def test_an_unknown_topic_is_told_with_its_name(serve: Serve) -> None:
+async def test_an_unknown_topic_is_reported_with_its_name(serve: Serve) -> None:
     namesrv = await serve(Cluster(await serve(answer), misses=1).reply)
     async with Admin(f"namesrv://{namesrv.address}") as admin:
         with pytest.raises(TopicNotFoundError, match="topic 'orders'"):
@@ -276,7 +276,7 @@ async def test_all_name_servers_down_is_one_sentence() -> None:
             raise AssertionError("entered")
 
 
-async def test_a_broker_in_the_place_of_a_name_server_is_told(serve: Serve) -> None:
+async def test_a_broker_in_the_place_of_a_name_server_is_reported(serve: Serve) -> None:
     broker = await serve(lambda frame: answer(frame, 3, remark="request type 106 not supported"))
     with pytest.raises(
         NotSupportedError, match="is no name server; if it is a broker, give Admin 'broker://"
@@ -285,14 +285,14 @@ async def test_a_broker_in_the_place_of_a_name_server_is_told(serve: Serve) -> N
             raise AssertionError("entered")
 
 
-async def test_a_name_server_without_brokers_is_told(serve: Serve) -> None:
+async def test_a_name_server_without_brokers_is_reported(serve: Serve) -> None:
     namesrv = await serve(Cluster().reply)
     with pytest.raises(UnreachableError, match="knows no broker"):
         async with Admin(f"namesrv://{namesrv.address}"):
             raise AssertionError("entered")
 
 
-async def test_an_answer_that_cannot_be_read_is_told(serve: Serve) -> None:
+async def test_an_answer_that_cannot_be_read_is_reported(serve: Serve) -> None:
     namesrv = await serve(lambda frame: answer(frame, body=[1]))
     with pytest.raises(RocketMQError, match="a list of brokers that cannot be decoded"):
         async with Admin(f"namesrv://{namesrv.address}"):
@@ -306,7 +306,7 @@ async def test_a_refusal_of_a_master_reaches_the_caller(serve: Serve) -> None:
             await admin.create_group("billing")
 
 
-async def test_a_broken_connection_is_made_anew_for_the_next_call(serve: Serve) -> None:
+async def test_a_broken_connection_is_made_again_for_the_next_call(serve: Serve) -> None:
     broker = await serve(lambda frame: b"" if frame.code == 207 else answer(frame))
     async with Admin(f"broker://{broker.address}") as admin:
         with pytest.raises(UnreachableError):

@@ -57,7 +57,7 @@ class Store:
         return reply(frame, 0 if records else 20, encode_records(records), nextBeginOffset=str(then))
 
 
-async def test_a_message_is_found_by_its_senders_id_and_told_as_received(serve: Serve) -> None:
+async def test_a_message_is_found_by_its_senders_id_and_reported_as_received(serve: Serve) -> None:
     store = Store(stored(3, "UNIQ_KEY\x01M2"), stored(4, "UNIQ_KEY\x01M1\x02TAGS\x01paid\x02color\x01red"))
     server = await serve(store.broker)
     async with Admin(f"broker://{server.address}") as admin:
@@ -89,7 +89,7 @@ async def test_an_id_that_names_another_machine_is_only_looked_up(serve: Serve) 
     assert [frame.code for frame in server.seen if frame.code in (33, 12)] == [12]
 
 
-async def test_messages_with_a_key_are_told_once_and_others_of_its_hash_left_out(serve: Serve) -> None:
+async def test_messages_with_a_key_are_reported_once_and_others_of_its_hash_left_out(serve: Serve) -> None:
     store = Store(stored(4), stored(3), stored(3), stored(5, "KEYS\x01c"), stored(6, topic="refunds"))
     server = await serve(store.broker)
     async with Admin(f"broker://{server.address}") as admin:
@@ -129,7 +129,7 @@ async def test_messages_of_a_time_are_read_on_until_its_end(
     assert all(fields["sysFlag"] == "4" for fields in store.asked), "not held, and commits nothing"
 
 
-async def test_reading_ends_if_the_server_does_not_go_on(serve: Serve) -> None:
+async def test_reading_ends_if_the_server_does_not_continue(serve: Serve) -> None:
     store = Store()
     store.broker.answers[11] = lambda frame: reply(frame, 20, nextBeginOffset=frame.fields["queueOffset"])
     server = await serve(store.broker)
@@ -138,7 +138,7 @@ async def test_reading_ends_if_the_server_does_not_go_on(serve: Serve) -> None:
     assert [frame.code for frame in server.seen].count(11) == 1
 
 
-async def test_bodies_are_decompressed_and_corruption_is_told(serve: Serve) -> None:
+async def test_bodies_are_decompressed_and_corruption_is_reported(serve: Serve) -> None:
     packed, broken = zlib.compress(b"x" * 100_000), b"\x78\x5e" + b"y" * 5000
     store = Store(
         stored(1, body=packed, sysflag=COMPRESSED, crc=masked_crc(packed)),

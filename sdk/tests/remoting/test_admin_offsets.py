@@ -22,7 +22,7 @@ from sdk.tests.remoting.script import Reply, Serve
 CONSUMED = datetime(2023, 11, 14, 22, 13, 20, 250_000, UTC)
 
 
-async def test_progress_tells_lag_and_the_member_that_owns_a_queue(serve: Serve) -> None:
+async def test_progress_returns_lag_and_the_member_that_owns_a_queue(serve: Serve) -> None:
     members = {"one": table({FIRST: {"commitOffset": 4}}, "mqTable"), "two": b"{}"}
     server = await serve(Broker(members=members))
     async with Admin(f"broker://{server.address}") as admin:
@@ -37,7 +37,7 @@ async def test_progress_tells_lag_and_the_member_that_owns_a_queue(serve: Serve)
 @pytest.mark.parametrize(
     "running", [b"", b"[]", b'{"mqTable":{"x":{}}}'], ids=["nothing", "list", "no queue"]
 )
-async def test_a_member_that_tells_nonsense_owns_nothing(serve: Serve, running: bytes) -> None:
+async def test_a_member_that_reports_nonsense_owns_nothing(serve: Serve, running: bytes) -> None:
     server = await serve(Broker(members={"one": running}))
     async with Admin(f"broker://{server.address}") as admin:
         assert [each.client_id for each in await admin.progress("billing")] == [None, None]
@@ -108,7 +108,7 @@ async def test_single_queues_are_reset_so_that_a_server_that_ignores_them_moves_
     assert [(frame.code, dict(frame.fields)) for frame in broker.changes] == [(222, fields)]
 
 
-async def test_a_server_that_does_not_reset_single_queues_is_told(serve: Serve) -> None:
+async def test_a_server_that_does_not_reset_single_queues_is_reported(serve: Serve) -> None:
     whole: dict[int, Reply] = {222: lambda frame: reply(frame, body=table({FIRST: 4, SECOND: 0}))}
     server = await serve(Broker(answers=whole))
     async with Admin(f"broker://{server.address}") as admin:
@@ -116,7 +116,7 @@ async def test_a_server_that_does_not_reset_single_queues_is_told(serve: Serve) 
             await admin.reset_offset("billing", "orders", to={FIRST: 7})
 
 
-async def test_a_new_server_that_resets_by_members_lets_us_commit_while_nobody_is_online(
+async def test_a_new_server_that_resets_by_members_lets_us_commit_while_no_member_is_online(
     serve: Serve,
 ) -> None:
     """So does 5.5.0 with useServerSideResetOffset=false."""
@@ -143,7 +143,7 @@ async def test_without_force_queues_are_only_moved_back(serve: Serve) -> None:
     assert [frame.fields["offset"] for frame in broker.changes] == ["1"]
 
 
-async def test_an_old_server_lets_us_commit_while_nobody_is_online(serve: Serve) -> None:
+async def test_an_old_server_lets_us_commit_while_no_member_is_online(serve: Serve) -> None:
     broker = Broker(OLD)
     server = await serve(broker)
     async with Admin(f"broker://{server.address}") as admin:
@@ -155,7 +155,7 @@ async def test_an_old_server_lets_us_commit_while_nobody_is_online(serve: Serve)
     ]  # fmt: skip
 
 
-async def test_an_old_server_tells_members_that_are_online(serve: Serve) -> None:
+async def test_an_old_server_notifies_members_that_are_online(serve: Serve) -> None:
     broker = Broker(OLD, members={"one": b""})
     server = await serve(broker)
     async with Admin(f"broker://{server.address}") as admin:

@@ -79,7 +79,7 @@ async def test_altering_a_topic_leaves_what_is_not_given(serve: Serve, version: 
     ]  # fmt: skip
 
 
-async def test_a_route_that_does_not_follow_is_told(serve: Serve) -> None:
+async def test_a_route_that_does_not_follow_is_reported(serve: Serve) -> None:
     broker = Broker(answers={17: reply})
     server = await serve(broker)
     broker.address = str(server.address)
@@ -224,7 +224,7 @@ async def test_altering_a_group_leaves_what_is_not_given_and_its_attributes(serv
     ]
 
 
-async def test_clients_are_told_with_what_their_group_declared(serve: Serve) -> None:
+async def test_clients_are_reported_with_what_their_group_declared(serve: Serve) -> None:
     server = await serve(Broker(members={"one": b""}))
     async with Admin(f"broker://{server.address}") as admin:
         assert await admin.clients("billing") == (
@@ -241,7 +241,7 @@ async def test_clients_are_told_with_what_their_group_declared(serve: Serve) -> 
         )
 
 
-async def test_producers_are_told_and_none_is_no_error(serve: Serve) -> None:
+async def test_producers_are_reported_and_none_is_no_error(serve: Serve) -> None:
     connection = {"clientId": "one", "clientAddr": "10.0.0.7:4711", "language": "JAVA", "version": 513}
     broker = Broker(answers={204: lambda frame: reply(frame, body={"connectionSet": [connection]})})
     server = await serve(broker)

@@ -71,7 +71,7 @@ async def test_no_answer_in_time_is_an_error_and_the_connection_stays_usable(ser
         assert (await connection.request(2, timeout=5)).body == b"good"
 
 
-async def test_a_connection_that_stays_silent_is_given_up_and_who_waits_is_told(serve: Serve) -> None:
+async def test_a_connection_that_stays_silent_is_given_up_and_who_waits_is_reported(serve: Serve) -> None:
     lost: list[str] = []
     server = await serve(lambda frame: None)
     async with RemotingConnection(server.address, on_lost=lambda: lost.append("lost")) as connection:
@@ -132,14 +132,14 @@ async def test_a_connection_that_ends_fails_everybody_who_waits(serve: Serve) ->
             await connection.request(1, timeout=5)
 
 
-async def test_a_peer_that_speaks_something_else_is_told_from_a_silent_one(serve: Serve) -> None:
+async def test_a_peer_that_speaks_something_else_is_distinguished_from_a_silent_one(serve: Serve) -> None:
     server = await serve(lambda frame: b"SSH-2.0-OpenSSH_9.6\r\n")
     async with RemotingConnection(server.address) as connection:
         with pytest.raises(UnreachableError, match="does not speak the classic RocketMQ protocol"):
             await connection.request(1, timeout=5)
 
 
-async def test_a_port_that_nobody_listens_on_is_named() -> None:
+async def test_a_port_without_a_listener_is_named() -> None:
     with pytest.raises(
         UnreachableError, match=r"no connection to 127\.0\.0\.1:1 .*is the server running there"
     ) as caught:

@@ -89,7 +89,7 @@ async def test_a_request_is_made_once_more_when_the_server_has_hung_up(serve: Se
     assert lost == [server.address]
 
 
-async def test_behind_a_silent_connection_a_held_request_is_made_once_more_and_one_whose_time_is_over_is_not(
+async def test_behind_a_silent_connection_a_held_request_is_made_once_more_and_one_whose_time_has_ended_is_not(
     serve: Serve,
 ) -> None:
     server = await serve(lambda frame: ok(frame) if server.connections > 1 else None)

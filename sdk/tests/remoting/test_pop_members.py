@@ -116,7 +116,7 @@ async def test_members_of_unknown_protocol_are_logged_once(
     ]
 
 
-async def test_a_broker_that_lists_nobody_to_strangers_is_joined(start: Start) -> None:
+async def test_a_broker_that_lists_no_member_to_strangers_is_joined(start: Start) -> None:
     script = Script()
     script.answers[RequestCode.GET_CONSUMER_LIST_BY_GROUP] = lambda frame: (
         script._usual(frame) if script.consumers else answer(frame, 16, remark="no right")

@@ -36,7 +36,7 @@ from sdk.tests.remoting.script import (
 )
 
 
-async def test_a_pull_asks_as_javas_lite_consumer_does_and_goes_on_where_it_is_told(start: Start) -> None:
+async def test_a_pull_asks_as_javas_lite_consumer_does_and_continues_where_it_is_sent(start: Start) -> None:
     script = Script({RequestCode.PULL_MESSAGE: found(FROM_JAVA, FROM_5_5_0, next_offset=50)})
     server = await start(script)
     async with consumer(server, filters={"T": "A || B"}, max_messages=10, wait=7.0) as reader:
@@ -215,7 +215,7 @@ async def test_a_server_that_is_no_name_server_is_one_clear_error(start: Start, 
     assert silent.seen
 
 
-async def test_a_topic_that_stays_unknown_is_told_within_the_start(start: Start) -> None:
+async def test_a_topic_that_stays_unknown_is_reported_within_the_start(start: Start) -> None:
     server = await start(
         Script({RequestCode.GET_ROUTEINFO_BY_TOPIC: lambda frame: answer(frame, 17, remark="No topic route")})
     )

@@ -132,7 +132,7 @@ def fails(message: ReceivedMessage) -> None:
     raise RuntimeError(message.body)
 
 
-async def test_a_member_tells_brokers_its_topics_and_that_of_its_retries(start: Start) -> None:
+async def test_a_member_declares_to_brokers_its_topics_and_that_of_its_retries(start: Start) -> None:
     broker = await Broker().start(start)
     async with consuming(broker, Handler(), subscriptions={"T": "A || B"}) as consumer:
         assert consumer.is_ready
@@ -151,7 +151,7 @@ async def test_a_member_tells_brokers_its_topics_and_that_of_its_retries(start: 
 
 
 @pytest.mark.parametrize(("start_at", "told"), [(None, None), (Offset.END, "false")])
-async def test_brokers_decide_where_a_young_queue_begins_unless_told(
+async def test_brokers_decide_where_a_young_queue_begins_unless_configured(
     start: Start, start_at: Offset | None, told: str | None
 ) -> None:
     broker = await Broker().start(start)

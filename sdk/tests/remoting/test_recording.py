@@ -36,7 +36,7 @@ def assignments(folder: Path) -> list[tuple[str, list[int], int, str]]:
     ]
 
 
-async def test_a_push_consumers_queues_are_told_by_topic_until_it_has_none(
+async def test_a_push_consumers_queues_are_reported_by_topic_until_it_has_none(
     start: Start, tmp_path: Path
 ) -> None:
     broker = await Broker(queues=2).start(start)

@@ -12,7 +12,7 @@ def test_every_code_but_success_has_its_error() -> None:
     assert set(ERROR_OF_RESPONSE) == set(ResponseCode) - {ResponseCode.SUCCESS}
 
 
-def test_an_error_tells_who_refused_what_and_what_to_do() -> None:
+def test_an_error_names_who_refused_what_and_what_to_do() -> None:
     error = remoting_refusal(17, "No topic route info\nsee http://…", address="h:1", topic="orders")
     assert type(error) is TopicNotFoundError
     assert str(error) == (

@@ -139,7 +139,7 @@ async def test_what_an_old_broker_would_deliver_at_once_is_refused(start: Start)
     assert not requests(server, RequestCode.SEND_MESSAGE_V2)
 
 
-async def test_a_new_broker_is_told_the_instant(start: Start) -> None:
+async def test_a_new_broker_gets_the_delivery_time(start: Start) -> None:
     server = await start(scripted())
     async with producer(server) as sender:
         await sender.send(Message("T", b"x", delay=3))
@@ -275,7 +275,7 @@ def _asking(body: bytes, **fields: str) -> Callable[[Frame], bytes]:
     return lambda frame: encode(answer(frame)) + encode(question)
 
 
-async def test_a_broker_that_asks_is_told_what_the_checker_says(start: Start) -> None:
+async def test_a_check_of_a_broker_is_answered_as_the_checker_decides(start: Start) -> None:
     script = scripted()
     record = stored(b"half", UNIQ_KEY="ID", TRAN_MSG="true")
     script.answers[RequestCode.HEART_BEAT] = _asking(

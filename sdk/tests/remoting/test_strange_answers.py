@@ -172,7 +172,7 @@ async def test_administration_that_is_refused_or_answered_with_garbage_is_one_cl
             assert re.search(r"cannot be decoded: .*; try again, and check what lies between", str(error))
 
 
-async def test_a_code_that_nobody_knows_is_told_with_the_servers_reason(start: Start) -> None:
+async def test_an_unknown_code_is_reported_with_the_servers_reason(start: Start) -> None:
     error = await error_of(send(await start(Script({ROUTE: refused(9999)}))))
     assert "(topic 'T') with code 9999: the reason" in str(error)
 
@@ -195,7 +195,7 @@ async def test_a_route_to_what_cannot_be_an_address_is_one_clear_error(
 
 
 @pytest.mark.parametrize("use", ["push", "pull"])
-async def test_a_group_that_brokers_do_not_create_is_told_although_they_take_its_heartbeats(
+async def test_a_group_that_brokers_do_not_create_is_reported_despite_heartbeats(
     start: Start, use: str
 ) -> None:
     """With autoCreateSubscriptionGroup=false, only a pull says that the group is missing."""
@@ -409,7 +409,7 @@ async def test_a_reset_is_an_event_and_logged(start: Start, caplog: pytest.LogCa
     assert script.offsets == {0: 2}
 
 
-async def test_a_fault_of_the_server_is_tried_again_and_told_while_it_lasts(start: Start) -> None:
+async def test_a_fault_of_the_server_is_tried_again_and_reported_while_it_lasts(start: Start) -> None:
     left = [ResponseCode.SYSTEM_ERROR, ResponseCode.SYSTEM_BUSY, ResponseCode.SERVICE_NOT_AVAILABLE]
 
     def failing(frame: Frame) -> Frame | None:

@@ -222,7 +222,7 @@ async def test_a_peer_that_answers_nothing_is_given_up_in_time(peer: str, client
 
 
 @pytest.mark.parametrize("client", CLIENTS)
-async def test_the_grpc_port_of_a_server_is_told_at_once(client: str) -> None:
+async def test_the_grpc_port_of_a_server_is_reported_at_once(client: str) -> None:
     """It is useless to try again: `start` is longer than this test may take."""
     async with FakeBroker() as broker:
         start = over_remoting(broker.endpoint, Timeouts(start=60.0, request=5.0))[client]
@@ -242,7 +242,7 @@ async def test_the_grpc_port_of_a_server_with_tls_is_one_clear_error(client: str
 
 
 @pytest.mark.parametrize("client", [each for each in CLIENTS if each != "admin of a broker"])
-async def test_a_broker_in_the_place_of_a_name_server_is_told_at_once(serve: Serve, client: str) -> None:
+async def test_a_broker_in_the_place_of_a_name_server_is_reported_at_once(serve: Serve, client: str) -> None:
     server = await serve(lambda frame: answer(frame, 3, remark=" request type 105 not supported"))
     endpoint = str(server.address)
     error = await error_of(over_remoting(endpoint, Timeouts(start=60.0))[client], endpoint, within=20)
@@ -254,7 +254,7 @@ async def test_a_broker_in_the_place_of_a_name_server_is_told_at_once(serve: Ser
 
 @pytest.mark.parametrize("tls", [None, Tls()], ids=["plain", "tls"])
 @pytest.mark.parametrize("client", ["producer", "producer of a topic", "simple", "push", "pull"])
-async def test_the_port_of_a_name_server_is_told_at_once_over_grpc(client: str, tls: Tls | None) -> None:
+async def test_the_port_of_a_name_server_is_reported_at_once_over_grpc(client: str, tls: Tls | None) -> None:
     options: dict[str, Any] = {"tls": tls, "timeouts": Timeouts(start=60.0, request=5.0)}
     async with FakeBroker(remoting_port=0) as broker:
         endpoint = broker.remoting_endpoint
@@ -345,7 +345,7 @@ async def test_a_frame_that_does_not_end_ends_the_connection() -> None:
     assert lost == [None]
 
 
-async def test_floods_of_what_nobody_asked_for_take_no_memory() -> None:
+async def test_floods_of_what_was_not_requested_take_no_memory() -> None:
     """Answers without a request are dropped; to a peer that asks and does not read, no answers are kept."""
     flood = 400
     late = encode(Frame(code=0, opaque=7, flag=RESPONSE, body=bytes(32_000)))

@@ -148,7 +148,7 @@ async def test_progress_names_the_member_that_owns_a_queue(place: Place) -> None
         assert await admin.clients(group) == ()
 
 
-async def test_a_member_of_javas_tells_its_queues(place: Place, tmp_path: Path) -> None:
+async def test_a_member_of_javas_reports_its_queues(place: Place, tmp_path: Path) -> None:
     place.needs_5("its client for Java does not tell its queues")
     if not place.is_real:
         pytest.skip("the fake's own tests have Java's clients")
@@ -164,7 +164,7 @@ async def test_a_member_of_javas_tells_its_queues(place: Place, tmp_path: Path) 
         assert [each.client_id for each in rows] == [member.client_id] * 3
 
 
-async def test_clients_at_grpc_addresses_are_told_and_own_nothing(place: Place) -> None:
+async def test_clients_at_grpc_addresses_are_reported_and_own_nothing(place: Place) -> None:
     topic, group = await place.topic(queues=1), await place.group()
     (message_id,) = await send(place, topic, 1)
     async with (

@@ -76,7 +76,7 @@ async def test_a_plain_function_handles_in_a_worker_thread(place: Place) -> None
     assert threads[0] is not threading.main_thread()
 
 
-async def test_a_failed_message_comes_again_as_the_next_attempt(place: Place, arrivals: Arrivals) -> None:
+async def test_a_failed_message_is_redelivered_as_the_next_attempt(place: Place, arrivals: Arrivals) -> None:
     topic, group, settled = await place.topic(), await place.group(backoff=(1.0, 2.0)), Settled()
 
     async def handle(message: ReceivedMessage) -> None:

@@ -45,7 +45,7 @@ async def read_all(place: Place, topic: str, count: int) -> list[bytes]:
     return bodies
 
 
-async def test_every_message_is_handled_once_and_the_next_start_goes_on(
+async def test_every_message_is_handled_once_and_the_next_start_continues(
     place: Place, arrivals: Arrivals
 ) -> None:
     topic, group = await place.topic(queues=3), await place.group()
@@ -70,7 +70,7 @@ async def test_a_new_group_begins_a_young_topic_at_its_first_message(
     assert sorted(arrivals.bodies) == numbered(0, 20)
 
 
-async def test_a_failed_message_comes_again_and_goes_to_the_dead_letters(place: Place) -> None:
+async def test_a_failed_message_is_redelivered_and_goes_to_the_dead_letters(place: Place) -> None:
     topic, group = await place.topic(), await place.group(max_attempts=2)
     calls: list[tuple[bytes, int, str]] = []
     called = asyncio.Event()

@@ -88,7 +88,7 @@ async def prepared(place: Place) -> dict[str, tuple[str, ...]]:
 
 @pytest.mark.parametrize("way", ["stopped and started", "killed and started"])
 @pytest.mark.parametrize("seed", range(1, 1 + int(os.environ.get("AIOROCKETMQ_RESTARTS", "1"))))
-async def test_all_clients_go_on_nothing_confirmed_is_lost_and_nobody_is_accused(
+async def test_all_clients_continue_nothing_confirmed_is_lost_and_no_violation_is_reported(
     place: Place, way: str, seed: int, tmp_path: Path
 ) -> None:
     groups = await prepared(place)

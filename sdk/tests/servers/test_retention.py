@@ -112,7 +112,7 @@ async def after_deletion(
             await asyncio.sleep(0.5)
 
 
-async def test_a_group_behind_retention_is_told_and_goes_on_at_the_first_message_that_is_there(
+async def test_a_group_behind_retention_gets_an_event_and_continues(
     keeping: Keeping, caplog: pytest.LogCaptureFixture
 ) -> None:
     offsets_read: dict[MessageQueue, list[int]] = {}

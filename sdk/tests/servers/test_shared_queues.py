@@ -167,7 +167,7 @@ async def test_assigned_queues_are_read_committed_and_taken_up_again(place: Plac
         assert Counter(bodies(await read(consumer, 10))) == Counter(more)
 
 
-async def test_reading_goes_on_where_it_is_told_to(place: Place) -> None:
+async def test_reading_continues_where_it_seeks(place: Place) -> None:
     place.needs_5("it takes the nearest message for a time")
     topic, group = await place.topic(), await place.group()
     await send(place, topic, 0, 5)
@@ -294,7 +294,7 @@ async def test_in_ordered_groups_no_two_members_read_a_queue_at_a_time(place: Pl
     assert max(news.seen.values()) == 1
 
 
-async def test_the_audit_of_a_recording_with_moves_accuses_nobody(place: Place, tmp_path: Path) -> None:
+async def test_the_audit_of_a_recording_with_moves_reports_no_violation(place: Place, tmp_path: Path) -> None:
     pytest.importorskip("pyarrow")
     pytest.importorskip("pyspark")
     topic, group = await place.topic(queues=5), await place.group()
@@ -326,7 +326,7 @@ async def test_members_beyond_the_queues_have_none(place: Place) -> None:
         assert sorted(queue.id for queue in owned) == [0, 1], "and nobody shares one"
 
 
-async def test_a_listener_may_commit_what_is_given_up_and_nobody_may_later(place: Place) -> None:
+async def test_a_listener_may_commit_revoked_queues_and_none_may_later(place: Place) -> None:
     topic, group = await place.topic(queues=2), await place.group()
     sent = await send(place, topic, 0, 20)
     changes: list[tuple[str, int]] = []
@@ -378,7 +378,7 @@ async def test_a_broker_that_is_killed_is_read_on_when_it_is_back(place: Place) 
     assert news.seen.keys() == sent
 
 
-async def test_every_broadcast_member_reads_everything_and_goes_on_by_its_file(
+async def test_every_broadcast_member_reads_everything_and_continues_by_its_file(
     place: Place, tmp_path: Path
 ) -> None:
     topic, group = await place.topic(queues=3), await place.group()

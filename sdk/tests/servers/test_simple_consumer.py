@@ -32,7 +32,7 @@ async def some(consumer: SimpleConsumer, count: int) -> list[ReceivedMessage]:
     return messages
 
 
-async def test_what_was_acknowledged_does_not_come_again_and_what_was_released_does(place: Place) -> None:
+async def test_what_was_acknowledged_is_not_redelivered_and_what_was_released_does(place: Place) -> None:
     topic, group = await place.topic(), await place.group()
     await sent(place, topic, b"1", b"2", b"3")
     async with SimpleConsumer(place.endpoint, group=group, subscriptions=[topic]) as consumer:
@@ -46,7 +46,7 @@ async def test_what_was_acknowledged_does_not_come_again_and_what_was_released_d
             await again.extend(30)
 
 
-async def test_an_extended_message_stays_away_and_a_forgotten_one_comes_again(place: Place) -> None:
+async def test_an_extended_message_stays_away_and_a_forgotten_one_is_redelivered(place: Place) -> None:
     topic, group = await place.topic(), await place.group()
     await sent(place, topic, b"kept", b"forgotten")
     async with SimpleConsumer(place.endpoint, group=group, subscriptions=[topic]) as consumer:
@@ -88,7 +88,7 @@ async def test_one_empty_topic_delays_no_other(place: Place) -> None:
     assert time.monotonic() - began < 10
 
 
-async def test_leaving_with_messages_in_hand_ends_at_once_and_gives_back_what_was_not_handed_out(
+async def test_leaving_with_messages_in_hand_ends_at_once_and_gives_back_what_was_not_returned(
     place: Place,
 ) -> None:
     topic, group = await place.topic(), await place.group()

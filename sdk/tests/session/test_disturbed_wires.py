@@ -83,7 +83,7 @@ async def test_after_a_goaway_calls_take_a_new_connection_and_nothing_fails(
     assert {message.body for message in broker.messages("orders")} >= {b"%d" % n for n in range(20)}
 
 
-async def test_a_push_consumer_goes_on_after_a_goaway_and_the_end_of_its_connection(
+async def test_a_push_consumer_continues_after_a_goaway_and_the_end_of_its_connection(
     wire: Any, broker: FakeBroker
 ) -> None:
     arrivals = Arrivals()

@@ -65,7 +65,7 @@ async def test_a_new_server_that_cannot_be_reached_leaves_the_old_route_in_force
     assert receipt.endpoint == broker.endpoint
 
 
-async def test_sends_go_on_through_the_brokers_that_are_left() -> None:
+async def test_sends_continue_through_the_brokers_that_are_left() -> None:
     async with FakeBroker(brokers=2) as cluster:
         await cluster.create_topic("orders")
         async with Producer(cluster.endpoint, topics=["orders"], timeouts=Timeouts(request=1.0)) as producer:

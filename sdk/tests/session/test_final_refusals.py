@@ -233,7 +233,7 @@ async def test_a_failed_queue_holds_up_no_other(broker: FakeBroker) -> None:
     assert bodies == [b"x"]
 
 
-async def test_a_seek_while_a_batch_waits_goes_on_from_there(broker: FakeBroker) -> None:
+async def test_a_seek_while_a_batch_waits_continues_from_there(broker: FakeBroker) -> None:
     async with Producer(broker.endpoint) as producer:
         for number in range(7):
             await producer.send(Message("orders", b"%d" % number))
@@ -285,7 +285,7 @@ async def test_health_of_every_client_follows_its_life(broker: FakeBroker) -> No
         assert not client.is_ready
 
 
-async def test_health_tells_when_a_client_last_succeeded(broker: FakeBroker) -> None:
+async def test_health_records_when_a_client_last_succeeded(broker: FakeBroker) -> None:
     async with Producer(broker.endpoint) as producer, simple(broker) as consumer:
         assert producer.health().last_success is None
         await producer.send(Message("orders", b"x"))
@@ -298,7 +298,7 @@ async def test_health_tells_when_a_client_last_succeeded(broker: FakeBroker) -> 
     assert sent <= received
 
 
-async def test_an_outage_shows_in_health_and_is_over_with_it(broker: FakeBroker) -> None:
+async def test_an_outage_shows_in_health_and_ends_with_it(broker: FakeBroker) -> None:
     """The poll after a failure is a short one: an idle consumer soon knows that it receives again."""
     consumer = push(broker, timeouts=PATIENT)
     async with asyncio.timeout(PATIENCE), consumer:

@@ -93,7 +93,7 @@ async def test_every_client_of_the_parent_says_in_the_child_that_it_belongs_to_t
     assert last == "the parent goes on"
 
 
-async def test_a_child_of_a_process_that_used_grpc_is_told_so_at_once(broker: FakeBroker) -> None:
+async def test_a_child_of_a_process_that_used_grpc_gets_an_error_at_once(broker: FakeBroker) -> None:
     first, refused, last = await output_of(CHILD_OPENS_A_CLIENT_AFTER_ITS_PARENT, broker)
     assert refused.startswith("UsageError: gRPC was used in this process before it was forked")
     assert "'spawn'" in refused

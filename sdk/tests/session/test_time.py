@@ -87,7 +87,7 @@ async def test_a_jump_of_the_wall_clock_ends_no_lease_in_a_push_consumers_hands(
     assert broker.leases("billing") == ()
 
 
-async def test_a_loop_that_stood_still_longer_than_a_heartbeat_may_take_keeps_its_connection(
+async def test_a_loop_that_stalled_longer_than_a_heartbeat_may_take_keeps_its_connection(
     broker: FakeBroker,
 ) -> None:
     transport = Overheard()
@@ -104,7 +104,7 @@ async def test_a_loop_that_stood_still_longer_than_a_heartbeat_may_take_keeps_it
     assert len(broker.messages("orders")) == 1
 
 
-async def test_a_loop_that_stood_still_is_told_of(
+async def test_a_loop_that_stalled_is_logged(
     broker: FakeBroker, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     monkeypatch.setattr("aiorocketmq._aio.scheduler._STANDSTILL", 0.2)
@@ -122,7 +122,7 @@ async def test_a_loop_that_stood_still_is_told_of(
     assert "the event loop was blocked for 0." in caplog.text
 
 
-async def test_a_message_whose_lease_ended_while_the_loop_stood_still_is_handled_by_nobody_here() -> None:
+async def test_a_message_whose_lease_ended_while_the_loop_stalled_is_not_handled_here() -> None:
     """Others may have it: handling it here as well would do its work twice."""
     handled: list[tuple[bytes, int]] = []
     blocked = asyncio.Event()

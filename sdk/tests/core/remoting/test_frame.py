@@ -132,7 +132,7 @@ def test_a_stream_that_is_none_of_frames_is_malformed(stream: bytes, told: str) 
         (b"HTTP/1.1 400 Bad Request\r\n", "HTTP"),
     ],
 )
-def test_other_protocols_are_told_by_their_first_bytes_however_they_come(stream: bytes, name: str) -> None:
+def test_other_protocols_are_recognised_by_their_first_bytes(stream: bytes, name: str) -> None:
     for size in (1, len(stream)):
         reader = FrameReader()
         parts = (stream[start : start + size] for start in range(0, len(stream), size))
