@@ -1,8 +1,8 @@
 """Judge a sample of machine-made mutants: `python -m tools.mutation --package fake --sample 40 --seed 1`.
 
 Prints one line for each mutant and the survivors as diffs. `--json FILE` keeps the results after each mutant, and a
-run goes on where one with the same file ended. `--again` judges the survivors in it once more, by everything that
-executes them. The exit code is 0, however many survive: a sample is a measurement.
+run goes on where one with the same file ended. `--again` judges once more, by everything that executes it, what
+neither cases nor the explorer found. The exit code is 0, however many survive: a sample is a measurement.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from tools.mutation.coverage_map import EXPLORER, ROOT, SOURCES, STORED, CoverageMap
+from tools.mutation.coverage_map import ROOT, SOURCES, STORED, CoverageMap
 from tools.mutation.mutants import Mutant, files_of, mutants_of
 from tools.mutation.results import is_found, summary
 from tools.mutation.trials import Copy, Effort, Judge, sample_of
@@ -46,7 +46,7 @@ def main() -> int:
     print(f"{len(everything)} mutants of {given.package}; not mutated: {dict(skipped)}", flush=True)
     part, parts = map(int, given.part.split("/"))
     if given.again:
-        chosen = [each for each in everything if each.name in found and not is_found(found[each.name])]
+        chosen = [each for each in everything if each.name in found and not found[each.name]["suite"]]
     elif given.names:
         chosen = [each for each in everything if each.name in given.names]
     else:
@@ -57,7 +57,8 @@ def main() -> int:
             verdict = judge.judge(None, _asked(covered, control, given.package))
             print(f"control, as for {control.name}: {asdict(verdict)}", flush=True)
         for mutant in chosen[part::parts]:
-            verdict = judge.judge(mutant, _asked(covered, mutant, given.package))
+            test = found.get(mutant.name, {}).get("test", "")
+            verdict = judge.judge(mutant, _asked(covered, mutant, given.package), test=test)
             result = {
                 "name": mutant.name, "line": mutant.first, "audience": mutant.audience, **asdict(verdict),
             }  # fmt: skip
@@ -88,7 +89,9 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--names", nargs="+", metavar="NAME", help="these mutants instead of a sample")
     parser.add_argument("--part", default="0/1", help="K/N: the K-th of N parts, to run beside the others")
     parser.add_argument("--json", type=Path, metavar="FILE", help="where results are kept")
-    parser.add_argument("--again", action="store_true", help="judge the survivors in FILE by everything")
+    parser.add_argument(
+        "--again", action="store_true", help="judge by everything what the suite has not found"
+    )
     parser.add_argument("--controls", type=int, default=0, metavar="N", help="trials without a mutant first")
     parser.add_argument(
         "--map", type=Path, default=STORED, help="what tools.mutation.coverage_map has measured"
@@ -111,12 +114,12 @@ def _files(package: str) -> list[str]:
 
 
 def _asked(covered: CoverageMap, mutant: Mutant, package: str) -> set[str]:
-    """Return who is asked: who executes the mutant's lines, and everybody about what is executed at import."""
-    if mutant.function:
-        ids = covered.covering(mutant.file, range(mutant.first, mutant.last + 1))
-    else:
+    """Return who is asked: who executes the mutant's lines, or any line of its file if they are executed at import."""
+    lines = range(mutant.first, mutant.last + 1)
+    ids = covered.covering(mutant.file, lines)
+    if not ids and not (mutant.function and covered.is_dead(mutant.file, lines)):
         own = {each for each in covered.tests if each.startswith(FOLDERS[package])}
-        ids = {*covered.cases, EXPLORER, *own}
+        ids = covered.of_file(mutant.file) or {*covered.cases, *own}
     # The SDK is judged by its own tests; the fake by all, as the SDK's tests run against it.
     return ids if package == "fake" else {each for each in ids if each.startswith(FOLDERS["sdk"])}
 

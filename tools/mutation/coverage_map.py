@@ -23,6 +23,8 @@ SOURCES = (
 """The code that is mutated, as folders of the checkout."""
 SUITES = ("fake_broker/tests", "sdk/tests")
 QUICK = "not real and not slow and not peer and not spark and not containers"
+TARGETS = {"": "fake", "apache-5.5/": "fake:apache-5.5"}
+"""The profiles that cases are run on, by what precedes the ids of cases there."""
 EXPLORER = "explore"
 """Stands beside the ids of cases for the explorer, so that it is not asked about lines that it never executes."""
 EXPLORED = 60.0
@@ -36,7 +38,7 @@ class CoverageMap:
     """The cases and tests that pass, their seconds, and the lines that each executes."""
 
     cases: dict[str, float] = field(default_factory=dict)
-    """Seconds by the id of a case on the bundled fake."""
+    """Seconds by the prefix of a target and the id of a case."""
     tests: dict[str, float] = field(default_factory=dict)
     """Seconds by pytest's node id."""
     lines: dict[str, dict[int, list[str]]] = field(default_factory=dict)
@@ -46,6 +48,10 @@ class CoverageMap:
         """Return the ids of cases and tests that execute any of `lines`."""
         known = self.lines.get(file, {})
         return {each for line in lines for each in known.get(line, ())}
+
+    def is_dead(self, file: str, lines: Iterable[int]) -> bool:
+        """Return whether nothing executes any of `lines`, not even an import."""
+        return not any(line in self.lines.get(file, {}) for line in lines)
 
     def of_file(self, file: str) -> set[str]:
         """Return the ids of cases and tests that execute any line of a file."""
@@ -90,23 +96,22 @@ def _coverage(folder: str) -> Coverage:
 
 
 async def _measure_cases(found: CoverageMap, measured: Coverage) -> None:
-    """Run each case on the bundled fake, one at a time."""
+    """Run each case on each profile of the bundled fake, one at a time."""
     # Imported here: who reads the map only, forks before it imports our code.
     from aiorocketmq_conformance.case import load
     from aiorocketmq_conformance.runner import Run
-    from aiorocketmq_conformance.targets.declarations import DECLARATIONS
-    from aiorocketmq_conformance.targets.fake import BundledFake
+    from aiorocketmq_conformance.targets.choice import choose
     from aiorocketmq_conformance.verdicts import Verdict
 
-    declaration = DECLARATIONS["fake-documented"]
     measured.start()
-    async with BundledFake("documented", declaration=declaration) as broker:
-        for case in load():
-            measured.switch_context(case.id)
-            started = time.monotonic()
-            (result,) = (await Run([case], broker).finish()).results
-            if result.verdict is Verdict.PASS:
-                found.cases[case.id] = round(time.monotonic() - started, 3)
+    for prefix, target in TARGETS.items():
+        async with choose(target) as broker:
+            for case in load():
+                measured.switch_context(prefix + case.id)
+                started = time.monotonic()
+                (result,) = (await Run([case], broker).finish()).results
+                if result.verdict is Verdict.PASS:
+                    found.cases[prefix + case.id] = round(time.monotonic() - started, 3)
     measured.stop()
 
 

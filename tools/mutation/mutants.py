@@ -24,6 +24,7 @@ OPERATORS = tuple(
     f"fake/edge/{name}" for name in ("control_", "event", "metrics", "recorder", "recording_", "storage/")
 )
 """Beginnings of modules of the fake that serve its operators only."""
+EVENTS = m.Attribute(m.Attribute(attr=m.Name("events")) | m.Name("events"), m.Name("append"))
 DECLARATIONS = m.Assign(targets=[m.AssignTarget(m.Name(m.MatchRegex("__.*__")))]) | m.AnnAssign(
     annotation=m.Annotation(m.Name("TypeAlias"))
 )
@@ -160,7 +161,7 @@ def _is_of_operators(file: str, node: cst.CSTNode, parent: Callable[[cst.CSTNode
         return True
     above: cst.CSTNode | None = node
     while above is not None:
-        if isinstance(above, cst.Call) and cst.Module([]).code_for_node(above.func).endswith("events.append"):
+        if isinstance(above, cst.Call) and m.matches(above.func, EVENTS):
             return True
         above = parent(above)
     return False

@@ -25,15 +25,15 @@ from typing import Any
 
 import pytest
 
-from tools.mutation.coverage_map import EXPLORER, QUICK, ROOT, CoverageMap
+from tools.mutation.coverage_map import EXPLORER, QUICK, ROOT, TARGETS, CoverageMap
 from tools.mutation.mutants import Mutant
 from tools.mutation.patching import Loaded
 
 PACKAGES = ("sdk", "fake_broker", "conformance", "spark_checks")
 IMPORT = "import"
 TIMEOUT = "timeout"
-FIRST = 8
-"""Cases and tests of the first attempt, the fastest ones."""
+FIRST = 16
+"""Cases of the first attempt, the fastest ones."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,6 +58,8 @@ class Verdict:
     """The test that objected; not asked if `suite` did, which is a test of the code as well."""
     asked: int = 0
     """Cases and tests that execute the mutant."""
+    cases: int = 0
+    """Cases among them; the explorer counts as one."""
     left_out: int = 0
     """Those of them that the effort had no room for."""
     unsteady: int = 0
@@ -108,10 +110,13 @@ class Judge:
         self._effort = effort
         self._load: Callable[[], None] = lambda: None
 
-    def judge(self, mutant: Mutant | None, ids: set[str]) -> Verdict:
-        """Return what objects: the suite if it can, else a test; None asks `ids` about the correct code."""
+    def judge(self, mutant: Mutant | None, ids: set[str], *, test: str = "") -> Verdict:
+        """Return what objects: the suite if it can, else a test; None asks `ids` about the correct code.
+
+        `test` is one that is known to object.
+        """
         started = time.monotonic()
-        verdict = Verdict(asked=len(ids - {EXPLORER}))
+        verdict = Verdict(test=test, asked=len(ids), cases=len(ids & self._covered.cases.keys()))
         cases, late_cases = _within(self._covered.cases, ids - {EXPLORER}, self._effort.cases)
         tests, late_tests = _within(self._covered.tests, ids, self._effort.tests)
         verdict.left_out = len(late_cases) + len(late_tests)
@@ -119,11 +124,8 @@ class Judge:
         with self._copy.changed(mutant) as self._load:
             if cases or explored:
                 verdict.suite = self._ask(verdict, _try_suite, cases, explored)
-            if not verdict.suite and tests:
-                first, rest = tests[:FIRST], tests[FIRST:]
-                verdict.test = self._ask(verdict, _try_tests, first)
-                if not verdict.test and rest:
-                    verdict.test = self._ask(verdict, _try_tests, rest)
+            if tests and not (verdict.suite or verdict.test):
+                verdict.test = self._ask(verdict, _try_tests, tests)
         verdict.seconds = round(time.monotonic() - started, 1)
         return verdict
 
@@ -195,30 +197,29 @@ def _within(seconds: dict[str, float], ids: set[str], budget: float) -> tuple[li
 def _try_suite(cases: Sequence[str], explored: float = 0.0) -> str:
     """Return the first case that fails, or the history that is not allowed; first a few, then all."""
     try:
-        trial: Any = importlib.import_module("aiorocketmq_conformance.targets.fake")
+        choice: Any = importlib.import_module("aiorocketmq_conformance.targets.choice")
     except Exception:
         traceback.print_exc()
         return IMPORT
-    return asyncio.run(_suite(trial, list(cases), explored))
+    return asyncio.run(_suite(choice.choose, list(cases), explored))
 
 
-async def _suite(fake: Any, cases: list[str], explored: float) -> str:
-    from aiorocketmq_conformance.targets.declarations import DECLARATIONS
-
-    declaration = DECLARATIONS["fake-documented"]
-    steps = ((cases[:FIRST], min(explored, 5.0), 1), (cases[FIRST:], explored, 2))
-    for some, seconds, seed in steps:
-        async with fake.BundledFake("documented", declaration=declaration) as broker:
-            if failed := await _failing_case(broker, some):
-                return failed
-        if seconds:
-            async with fake.BundledFake("documented", declaration=declaration, driven=True) as broker:
-                if failed := await _forbidden_history(broker, seed, seconds):
-                    return failed
+async def _suite(choose: Callable[[str], Any], cases: list[str], explored: float) -> str:
+    for some, seconds, seed in ((cases[:FIRST], min(explored, 5.0), 1), (cases[FIRST:], explored, 2)):
+        for prefix, target in TARGETS.items():
+            ids = [each.removeprefix(prefix) for each in some if _prefix(each) == prefix]
+            if ids and (failed := await _failing_case(choose(target), ids)):
+                return prefix + failed
+        if seconds and (forbidden := await _forbidden_history(seed, seconds)):
+            return forbidden
     return ""
 
 
-async def _failing_case(broker: Any, ids: Sequence[str]) -> str:
+def _prefix(case: str) -> str:
+    return next((each for each in TARGETS if each and case.startswith(each)), "")
+
+
+async def _failing_case(target: Any, ids: Sequence[str]) -> str:
     from aiorocketmq_conformance.case import load
     from aiorocketmq_conformance.results import CaseResult
     from aiorocketmq_conformance.runner import Run
@@ -233,26 +234,35 @@ async def _failing_case(broker: Any, ids: Sequence[str]) -> str:
 
     registry = load()
     waiting = list(ids)
-    while waiting:
-        run = Run([registry[each] for each in waiting], broker, on_result=note)
-        await run.finish()
-        if not failed:
-            break
-        # What fails once, may fail so on the correct code of a busy machine.
-        first = failed[0]
-        waiting.remove(first)
-        failed.clear()
-        run = Run([registry[first]], broker, on_result=note)
-        await run.finish()
-        if failed:
-            return first
+    async with target as broker:
+        while waiting:
+            run = Run([registry[each] for each in waiting], broker, on_result=note)
+            await run.finish()
+            if not failed:
+                break
+            # What fails once, may fail so on the correct code of a busy machine.
+            first = failed[0]
+            waiting.remove(first)
+            failed.clear()
+            run = Run([registry[first]], broker, on_result=note)
+            await run.finish()
+            if failed:
+                return first
     return ""
 
 
-async def _forbidden_history(broker: Any, seed: int, seconds: float) -> str:
+async def _forbidden_history(seed: int, seconds: float) -> str:
     from aiorocketmq_conformance.explore.exploration import Explorer
+    from aiorocketmq_conformance.targets.declarations import DECLARATIONS
+    from aiorocketmq_conformance.targets.fake import BundledFake
 
-    failure = (await Explorer(broker, seed).explore(seconds=seconds, histories=None)).failure
+    declaration = DECLARATIONS["fake-documented"]
+    try:
+        async with BundledFake("documented", declaration=declaration, driven=True) as broker:
+            failure = (await Explorer(broker, seed).explore(seconds=seconds, histories=None)).failure
+    except Exception as error:
+        # The broker does not even start or stop.
+        return f"{EXPLORER} ({type(error).__name__})"
     if failure is None:
         return ""
     return f"{EXPLORER} ({', '.join(sorted(failure.rules))})"

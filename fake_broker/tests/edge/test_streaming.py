@@ -165,3 +165,11 @@ async def test_pulling_is_unimplemented_by_profile(
     with pytest.raises(grpc.aio.AioRpcError) as refused:
         await requests.collect(connect(broker).stream("PullMessage", pull(0)))
     assert refused.value.code() == grpc.StatusCode.UNIMPLEMENTED
+
+
+async def test_a_manual_clock_answers_a_pull_before_the_callers_deadline(
+    broker: FakeBroker, client: Any, requests: Any
+) -> None:
+    frames = await requests.collect(client.stream("PullMessage", pull(0, wait=5), timeout=0.5))
+    assert frames.kinds == ["status", "next_offset"]
+    assert (frames.next_offset, broker.clock.parked) == (0, 0)

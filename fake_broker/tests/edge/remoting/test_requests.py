@@ -326,6 +326,25 @@ async def test_members_are_listed_and_notified(wire: Any, connect: Any) -> None:
     assert (await wire.next_push()).code == 40
 
 
+@pytest.mark.parametrize(
+    ("subscription", "described"),
+    [
+        ({"subString": "*"}, ("TAG", "*", [], [])),
+        ({"subString": "red"}, ("TAG", "red", ["red"], [112785])),
+        ({"subString": "red || b"}, ("TAG", "red || b", ["b", "red"], [98, 112785])),
+        ({"subString": "a > 1", "expressionType": "SQL92"}, ("SQL92", "a > 1", [], [])),
+    ],
+    ids=["all", "one tag", "two tags", "sql"],
+)
+async def test_subscriptions_of_members_are_described(
+    wire: Any, subscription: dict[str, str], described: tuple[object, ...]
+) -> None:
+    await wire.beat("c", "g", subscriptionDataSet=[{"topic": "t", "subVersion": 7, **subscription}])
+    table = json.loads((await wire.ask(203, consumerGroup="g")).body)["subscriptionTable"]
+    names = ("expressionType", "subString", "tagsSet", "codeSet", "subVersion", "topic")
+    assert tuple(table["t"][name] for name in names) == (*described, 7, "t")
+
+
 async def test_a_lost_connection_is_a_member_less(wire: Any, connect: Any) -> None:
     other = await connect()
     await wire.beat("b", "g", "t")
@@ -408,6 +427,24 @@ async def test_topics_and_groups_are_created_changed_and_deleted(broker: FakeBro
     for _ in range(2):
         assert (await wire.ask(207, groupName="made")).code == 0
     assert all(each.name != "made" for each in broker.groups())
+
+
+@pytest.mark.parametrize(
+    "policy",
+    [
+        {"type": "CUSTOMIZED", "customizedRetryPolicy": {"next": [1000, 2500, 7000]}},
+        {
+            "type": "EXPONENTIAL",
+            "exponentialRetryPolicy": {"initial": 5000, "max": 7200000, "multiplier": 2},
+        },
+        None,
+    ],
+    ids=["listed", "growing", "none"],
+)
+async def test_the_back_off_of_a_group_is_kept_and_shown(wire: Any, policy: object) -> None:
+    assert (await wire.ask(200, {"groupName": "made", "groupRetryPolicy": policy})).code == 0
+    table = json.loads((await wire.ask(201)).body)["subscriptionGroupTable"]
+    assert table["made"].get("groupRetryPolicy") == policy
 
 
 # Transactions

@@ -82,6 +82,25 @@ async def test_required_client_certificates_are_checked(tmp_path: Path) -> None:
             await names(broker, trusting(tls))
 
 
+@pytest.mark.parametrize("is_asked", [True, False])
+async def test_files_say_whether_clients_must_show_a_certificate(tmp_path: Path, is_asked: bool) -> None:
+    made = ServerTls.self_made(ask_clients=True)
+    for name, content in (
+        ("chain", made.certificate_chain),
+        ("key", made.private_key),
+        ("trust", made.trust),
+    ):
+        (tmp_path / name).write_bytes(content)
+    trust = tmp_path / "trust" if is_asked else None
+    tls = ServerTls.from_files(tmp_path / "chain", tmp_path / "key", client_trust=trust)
+    async with FakeBroker(remoting_port=0, tls=tls) as broker:
+        if is_asked:
+            with pytest.raises((ssl.SSLError, asyncio.IncompleteReadError, ConnectionError)):
+                await names(broker, trusting(made))
+        else:
+            assert b"topicList" in await names(broker, trusting(made))
+
+
 @pytest.mark.skipif(sys.platform != "linux", reason="elsewhere loopback has one address")
 async def test_a_client_behind_a_front_has_its_own_address() -> None:
     tls = ServerTls.self_made(also_plain=True)
