@@ -142,6 +142,56 @@ async def test_refusals_are_counted_by_command_and_code(broker: FakeBroker, clie
     assert metrics["aiorocketmq_fake_refusals_total", ("SendMessage", "TOPIC_NOT_FOUND")] == 1
 
 
+LABELS = {
+    "rocketmq_messages_in": {"topic", "message_type"},
+    "rocketmq_throughput_in": {"topic", "message_type"},
+    "rocketmq_messages_out": {"topic", "consumer_group", "is_retry"},
+    "rocketmq_throughput_out": {"topic", "consumer_group", "is_retry"},
+    "rocketmq_send_to_dlq_messages": {"topic", "consumer_group"},
+    "rocketmq_commit_messages": {"topic"},
+    "rocketmq_rollback_messages": {"topic"},
+    "rocketmq_message_size": {"topic", "message_type", "le"},
+    "rocketmq_topic_number": set(),
+    "rocketmq_consumer_group_number": set(),
+    "rocketmq_half_messages": set(),
+    "rocketmq_producer_connections": set(),
+    "rocketmq_consumer_connections": {"consumer_group", "client_type"},
+    "rocketmq_consumer_ready_messages": {"topic", "consumer_group"},
+    "rocketmq_consumer_inflight_messages": {"topic", "consumer_group"},
+    "rocketmq_consumer_lag_messages": {"topic", "consumer_group"},
+    "aiorocketmq_fake_acks": {"topic", "consumer_group", "effective"},
+    "aiorocketmq_fake_lease_ends": {"topic", "consumer_group", "reason"},
+    "aiorocketmq_fake_refusals": {"command", "code"},
+    "aiorocketmq_fake_events": {"event"},
+    "aiorocketmq_fake_parked_polls": set(),
+    "aiorocketmq_fake_timers": set(),
+}
+"""The labels of each metric beside the broker's; RocketMQ's own names where it has the metric."""
+
+
+async def test_every_metric_has_its_labels(broker: FakeBroker, client: Any, consumer: Any) -> None:
+    await broker.update_group("g", max_attempts=1)
+    await broker.create_topic("x", type="TRANSACTION")
+    for resolution in (pb.TransactionResolution.COMMIT, pb.TransactionResolution.ROLLBACK):
+        sent = await client.send("x", b"1", message_type=pb.MessageType.TRANSACTION)
+        names = {"transaction_id": sent.entries[0].transaction_id, "message_id": sent.entries[0].message_id}
+        request = pb.EndTransactionRequest(topic=pb.Resource(name="x"), resolution=resolution, **names)
+        await client.call("EndTransaction", request)
+    await client.send("nowhere", b"1")
+    await client.send("t", b"1")
+    await client.send("t", b"2")
+    frames = await consumer.receive("g", "t", batch=2)
+    await consumer.ack("g", "t", frames.messages[0])
+    await broker.clock.advance(seconds=31)
+    _, page = await ask(broker, b"GET /metrics HTTP/1.1\r\nHost: x\r\n\r\n")
+    labels = {
+        family.name: {name for sample in family.samples for name in sample.labels}
+        for family in parser.text_string_to_metric_families(page)
+        if family.samples and not family.name.endswith("_created")
+    }
+    assert labels == {name: {*others, "node_id"} for name, others in LABELS.items()}
+
+
 async def test_openmetrics_are_served_on_request(broker: FakeBroker) -> None:
     head, body = await ask(broker, b"GET /metrics HTTP/1.1\r\nAccept: application/openmetrics-text\r\n\r\n")
     assert "application/openmetrics-text" in head

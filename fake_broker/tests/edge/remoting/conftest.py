@@ -23,6 +23,8 @@ class Wire:
     def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self.reader = reader
         self.writer = writer
+        self.version = 407
+        """The version of the client that its requests name."""
         self.pushed: asyncio.Queue[Frame] = asyncio.Queue()
         """Requests of the server."""
         self.raw: list[bytes] = []
@@ -59,7 +61,7 @@ class Wire:
         self._opaque += 1
         content = body if isinstance(body, bytes) else json.dumps(body).encode()
         texts = {name: str(value) for name, value in fields.items()}
-        frame = Frame(code, texts, content, self._opaque, frame_flag, language="PYTHON", version=407)
+        frame = Frame(code, texts, content, self._opaque, frame_flag, language="PYTHON", version=self.version)
         self.writer.write(encode(frame))
         answer: asyncio.Future[Frame] = asyncio.get_running_loop().create_future()
         self._answers[self._opaque] = answer

@@ -403,6 +403,18 @@ async def test_what_is_sent_back_goes_to_the_dead_letters_in_the_end(broker: Fak
     assert (await wire.ask(36, **{**back, "offset": 999}, delayLevel=0)).code == 1
 
 
+@pytest.mark.parametrize(("version", "is_dead"), [(120, False), (121, True), (122, True)])
+async def test_clients_since_3_4_9_say_how_often_a_message_may_be_sent_back(
+    broker: FakeBroker, wire: Any, version: int, is_dead: bool
+) -> None:
+    answer = await wire.produce("t", b"x")
+    wire.version = version
+    position = int(answer.fields["msgId"][-16:], 16)
+    back = {"group": "g", "offset": position, "originTopic": "t", "originMsgId": "M"}
+    assert (await wire.ask(36, **back, delayLevel=0, maxReconsumeTimes=0)).code == 0
+    assert bool(broker.dead_letters("g")) is is_dead
+
+
 async def test_topics_and_groups_are_created_changed_and_deleted(broker: FakeBroker, wire: Any) -> None:
     topic = {"topic": "new", "defaultTopic": "TBW102", "readQueueNums": 3, "writeQueueNums": 3, "perm": 6}
     assert (await wire.ask(17, **topic, attributes="+message.type=FIFO")).code == 0
