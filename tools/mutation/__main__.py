@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
 import sys
 import tempfile
 from collections import Counter
@@ -17,7 +18,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from tools.mutation.coverage_map import ROOT, SOURCES, STORED, CoverageMap
+from tools.mutation.coverage_map import ROOT, SOURCES, STORED, SUITES, CoverageMap
 from tools.mutation.mutants import Mutant, files_of, mutants_of
 from tools.mutation.results import is_found, summary
 from tools.mutation.trials import Copy, Effort, Judge, sample_of
@@ -40,8 +41,10 @@ def main() -> int:
             f"changed after coverage was measured, and judged by what executed them then: {', '.join(changed)}"
         )
     found: dict[str, dict[str, Any]] = {}
-    if given.json and given.json.exists():
-        found = {each["name"]: each for each in json.loads(given.json.read_text("utf-8"))}
+    # The trials are in another folder.
+    kept = given.json.absolute() if given.json else None
+    if kept and kept.exists():
+        found = {each["name"]: each for each in json.loads(kept.read_text("utf-8"))}
     everything, skipped = _all_of(files)
     print(f"{len(everything)} mutants of {given.package}; not mutated: {dict(skipped)}", flush=True)
     part, parts = map(int, given.part.split("/"))
@@ -53,24 +56,27 @@ def main() -> int:
         chosen = [each for each in sample_of(everything, given.sample, given.seed) if each.name not in found]
     with tempfile.TemporaryDirectory() as folder:
         judge = Judge(covered, Copy(Path(folder) / "copy"), EFFORTS["whole" if given.again else "quick"])
-        for control in sample_of(everything, given.controls, given.seed + 1):
-            verdict = judge.judge(None, _asked(covered, control, given.package))
-            print(f"control, as for {control.name}: {asdict(verdict)}", flush=True)
-        for mutant in chosen[part::parts]:
-            test = found.get(mutant.name, {}).get("test", "")
-            verdict = judge.judge(mutant, _asked(covered, mutant, given.package), test=test)
-            result = {
-                "name": mutant.name, "line": mutant.first, "audience": mutant.audience, **asdict(verdict),
-            }  # fmt: skip
-            if not is_found(result):
-                result["diff"] = mutant.diff()
-            found[mutant.name] = result
-            print(
-                f"{verdict.suite or verdict.test or 'SURVIVED':60} {verdict.seconds:6.1f} s  {mutant.name}",
-                flush=True,
-            )
-            if given.json:
-                given.json.write_text(json.dumps(list(found.values()), indent=1) + "\n", "utf-8")
+
+        def work() -> None:
+            for control in sample_of(everything, given.controls, given.seed + 1):
+                verdict = judge.judge(None, _asked(covered, control, given.package))
+                print(f"control, as for {control.name}: {asdict(verdict)}", flush=True)
+            for mutant in chosen[part::parts]:
+                known = found.get(mutant.name, {}).get("test", "")
+                verdict = judge.judge(mutant, _asked(covered, mutant, given.package), test=known)
+                result = {
+                    "name": mutant.name, "line": mutant.first, "audience": mutant.audience, **asdict(verdict),
+                }  # fmt: skip
+                if not is_found(result):
+                    result["diff"] = mutant.diff()
+                found[mutant.name] = result
+                objection = verdict.suite or verdict.test or "SURVIVED"
+                print(f"{objection:60} {verdict.seconds:6.1f} s  {mutant.name}", flush=True)
+                if kept:
+                    kept.write_text(json.dumps(list(found.values()), indent=1) + "\n", "utf-8")
+
+        judge.collect([suite for suite in SUITES if given.package == "fake" or suite.startswith("sdk")], work)
+        os.chdir(ROOT)
     for each in found.values():
         if not is_found(each):
             print(f"\n{each['name'].split(':')[0]}:{each['line']} {each['name']}\n{each['diff']}")

@@ -166,7 +166,7 @@ def main() -> None:
     """Measure everything, or one part, and store it."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--out", type=Path, default=STORED)
-    parser.add_argument("--only", choices=PARTS)
+    parser.add_argument("--only", help="cases, explore, or a folder of tests: added to what is stored")
     given = parser.parse_args()
     logging.getLogger("grpc").setLevel(logging.CRITICAL)
     found = CoverageMap.read(given.out) if given.only and given.out.exists() else CoverageMap()

@@ -11,6 +11,7 @@ from pathlib import Path
 from types import CodeType, FunctionType
 
 OURS = ("aiorocketmq", "aiorocketmq_fake", "aiorocketmq_conformance")
+TESTS = ("sdk", "fake_broker", "conformance")
 PROGRAMS = ("__main__", "process_main")
 
 
@@ -30,8 +31,11 @@ class Loaded:
                 key = (each.__code__.co_filename, each.__code__.co_qualname)
                 self._functions.setdefault(key, []).append(each)
 
-    def change(self, path: Path, before: str, after: str) -> None:
-        """Have the functions of `path` do what the changed text does; forget all modules if that is not enough."""
+    def change(self, path: Path, before: str, after: str) -> bool:
+        """Have the functions of `path` do what the changed text does.
+
+        False if that is not enough: then all modules are forgotten, and imported once more by who needs them.
+        """
         old, new = compile(before, path, "exec"), compile(after, path, "exec")
         if _own_shape(old) == _own_shape(new):
             codes = dict(_functions(new))
@@ -42,17 +46,13 @@ class Loaded:
                     for name, found in functions.items():
                         for function in found:
                             function.__code__ = codes[name]
-                    return
+                    return True
             except ValueError:
                 pass  # It has other variables of its outer function.
-        forget()
-
-
-def forget() -> None:
-    """Forget all modules of ours: they are imported once more by who needs them."""
-    for name in list(sys.modules):
-        if name.partition(".")[0] in OURS:
-            del sys.modules[name]
+        for name in list(sys.modules):
+            if name.partition(".")[0] in (*OURS, *TESTS):
+                del sys.modules[name]
+        return False
 
 
 def _functions(code: CodeType) -> Iterator[tuple[str, CodeType]]:

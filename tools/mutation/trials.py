@@ -8,7 +8,9 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import gc
 import importlib
+import itertools
 import json
 import logging
 import os
@@ -30,6 +32,11 @@ from tools.mutation.mutants import Mutant
 from tools.mutation.patching import Loaded
 
 PACKAGES = ("sdk", "fake_broker", "conformance", "spark_checks")
+OPTIONS = (
+    *("-q", "-p", "no:cacheprovider", "--timeout=60", "--tb=no", "-m", QUICK, "--rootdir=."),
+    # The parent has imported plugins of pytest.
+    *("-W", "ignore::pytest.PytestAssertRewriteWarning"),
+)
 IMPORT = "import"
 TIMEOUT = "timeout"
 FIRST = 16
@@ -79,14 +86,22 @@ class Copy:
         ours = [str(folder / package) for package in PACKAGES]
         sys.path[:0] = [*ours, str(folder)]
         os.environ["PYTHONPATH"] = os.pathsep.join([*ours, str(folder)])
+        os.chdir(folder)
         assert not any(name.startswith("aiorocketmq") for name in sys.modules), "loaded from elsewhere"
+
+    def load(self) -> None:
+        """Load all modules."""
         self._loaded = Loaded()
+        gc.freeze()
 
     @contextlib.contextmanager
-    def changed(self, mutant: Mutant | None) -> Iterator[Callable[[], None]]:
-        """Have the mutant in place; yields what loads it in a child. None leaves the code as it is."""
+    def changed(self, mutant: Mutant | None) -> Iterator[Callable[[], bool]]:
+        """Have the mutant in place; yields what loads it in a child, and returns whether modules are still loaded.
+
+        None leaves the code as it is.
+        """
         if mutant is None:
-            yield lambda: None
+            yield lambda: True
             return
         path, text, mutated = self.folder / mutant.file, mutant.module.code, mutant.source()
         before = path.stat()
@@ -108,7 +123,27 @@ class Judge:
         self._covered = covered
         self._copy = copy
         self._effort = effort
-        self._load: Callable[[], None] = lambda: None
+        self._tests: dict[str, pytest.Item] = {}
+        self._load: Callable[[], bool] = lambda: True
+
+    def collect(self, suites: Sequence[str], judge: Callable[[], None]) -> None:
+        """Load modules, collect the tests of suites once, and judge; children run them without starting pytest."""
+        self._copy.load()
+        is_judged = False
+
+        class Loop:
+            def pytest_runtestloop(plugin, session: pytest.Session) -> bool:
+                nonlocal is_judged
+                is_judged = True
+                self._tests = {item.nodeid: item for item in session.items}
+                judge()
+                return True
+
+        if not self._covered.tests:
+            judge()
+            return
+        pytest.main([*OPTIONS, "--capture=no", *suites], plugins=[Loop()])
+        assert is_judged, "the tests could not be collected"
 
     def judge(self, mutant: Mutant | None, ids: set[str], *, test: str = "") -> Verdict:
         """Return what objects: the suite if it can, else a test; None asks `ids` about the correct code.
@@ -125,7 +160,7 @@ class Judge:
             if cases or explored:
                 verdict.suite = self._ask(verdict, _try_suite, cases, explored)
             if tests and not (verdict.suite or verdict.test):
-                verdict.test = self._ask(verdict, _try_tests, tests)
+                verdict.test = self._ask(verdict, self._try_tests, tests)
         verdict.seconds = round(time.monotonic() - started, 1)
         return verdict
 
@@ -172,15 +207,29 @@ class Judge:
             log = os.open(self._copy.folder / ".log", os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
             for number in (1, 2):
                 os.dup2(log, number)
-            os.chdir(self._copy.folder)
             logging.disable(logging.CRITICAL)
-            self._load()
+            if not self._load():
+                self._tests = {}
             answer.write_text(json.dumps(work(*arguments)), "utf-8")
             code = 0
         except BaseException:
             traceback.print_exc()
         finally:
             os._exit(code)
+
+    def _try_tests(self, ids: Sequence[str]) -> str:
+        """Return the first test that fails, "import" if none can be collected."""
+        seen = _FirstFailure()
+        if not self._tests:
+            code = pytest.main([*OPTIONS, "-x", *ids], plugins=[seen])
+            return seen.test or ("" if code == pytest.ExitCode.OK else IMPORT)
+        items = [self._tests[each] for each in ids if each in self._tests]
+        items[0].config.pluginmanager.register(seen)
+        for item, following in itertools.zip_longest(items, items[1:]):
+            item.config.hook.pytest_runtest_protocol(item=item, nextitem=following)
+            if seen.test:
+                return seen.test
+        return ""
 
 
 def _within(seconds: dict[str, float], ids: set[str], budget: float) -> tuple[list[str], list[str]]:
@@ -276,18 +325,6 @@ class _FirstFailure:
         """Keep the first failure."""
         if report.failed and not self.test:
             self.test = report.nodeid
-
-
-def _try_tests(ids: Sequence[str]) -> str:
-    """Return the first test that fails, "import" if none can be collected."""
-    seen = _FirstFailure()
-    options = ["-x", "-q", "-p", "no:cacheprovider", "--timeout=60", "-m", QUICK, "--rootdir=."]
-    # The parent has imported plugins of pytest.
-    options += ["-W", "ignore::pytest.PytestAssertRewriteWarning"]
-    code = pytest.main([*options, *ids], plugins=[seen])
-    if seen.test:
-        return seen.test
-    return "" if code == pytest.ExitCode.OK else IMPORT
 
 
 def sample_of(mutants: Sequence[Mutant], number: int, seed: int) -> list[Mutant]:
