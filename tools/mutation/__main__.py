@@ -1,8 +1,8 @@
 """Judge a sample of machine-made mutants: `python -m tools.mutation --package fake --sample 40 --seed 1`.
 
 Prints one line for each mutant and the survivors as diffs. `--json FILE` keeps the results after each mutant, and a
-run goes on where one with the same file ended. `--again` judges once more, by everything that executes it, what
-neither cases nor the explorer found. The exit code is 0, however many survive: a sample is a measurement.
+run goes on where one with the same file ended. `--again` judges the survivors in it once more, longer, and with all
+modules imported anew. The exit code is 0, however many survive: a sample is a measurement.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from tools.mutation.results import is_found, summary
 from tools.mutation.trials import Copy, Effort, Judge, sample_of
 
 FOLDERS = {"fake": "fake_broker/", "sdk": "sdk/"}
-EFFORTS = {"quick": Effort(4, 60, 10), "whole": Effort(300, 600, 300)}
+EFFORTS = {"quick": Effort(4, 60, 10, in_place=True), "whole": Effort(30, 300, 200, in_place=False)}
 
 
 def main() -> int:
@@ -38,7 +38,7 @@ def main() -> int:
     changed = [each for each in files if (ROOT / each).stat().st_mtime > given.map.stat().st_mtime]
     if changed:
         print(
-            f"changed after coverage was measured, and judged by what executed them then: {', '.join(changed)}"
+            f"changed after coverage was measured, so that all who execute a file are asked: {', '.join(changed)}"
         )
     found: dict[str, dict[str, Any]] = {}
     # The trials are in another folder.
@@ -49,7 +49,7 @@ def main() -> int:
     print(f"{len(everything)} mutants of {given.package}; not mutated: {dict(skipped)}", flush=True)
     part, parts = map(int, given.part.split("/"))
     if given.again:
-        chosen = [each for each in everything if each.name in found and not found[each.name]["suite"]]
+        chosen = [each for each in everything if each.name in found and not is_found(found[each.name])]
     elif given.names:
         chosen = [each for each in everything if each.name in given.names]
     else:
@@ -59,11 +59,10 @@ def main() -> int:
 
         def work() -> None:
             for control in sample_of(everything, given.controls, given.seed + 1):
-                verdict = judge.judge(None, _asked(covered, control, given.package))
+                verdict = judge.judge(None, _asked(covered, control, given.package, False))
                 print(f"control, as for {control.name}: {asdict(verdict)}", flush=True)
             for mutant in chosen[part::parts]:
-                known = found.get(mutant.name, {}).get("test", "")
-                verdict = judge.judge(mutant, _asked(covered, mutant, given.package), test=known)
+                verdict = judge.judge(mutant, _asked(covered, mutant, given.package, mutant.file in changed))
                 result = {
                     "name": mutant.name, "line": mutant.first, "audience": mutant.audience, **asdict(verdict),
                 }  # fmt: skip
@@ -95,9 +94,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--names", nargs="+", metavar="NAME", help="these mutants instead of a sample")
     parser.add_argument("--part", default="0/1", help="K/N: the K-th of N parts, to run beside the others")
     parser.add_argument("--json", type=Path, metavar="FILE", help="where results are kept")
-    parser.add_argument(
-        "--again", action="store_true", help="judge by everything what the suite has not found"
-    )
+    parser.add_argument("--again", action="store_true", help="judge the survivors in FILE once more")
     parser.add_argument("--controls", type=int, default=0, metavar="N", help="trials without a mutant first")
     parser.add_argument(
         "--map", type=Path, default=STORED, help="what tools.mutation.coverage_map has measured"
@@ -119,10 +116,13 @@ def _files(package: str) -> list[str]:
     return list(files_of([source for source in SOURCES if source.startswith(FOLDERS[package])]))
 
 
-def _asked(covered: CoverageMap, mutant: Mutant, package: str) -> set[str]:
-    """Return who is asked: who executes the mutant's lines, or any line of its file if they are executed at import."""
+def _asked(covered: CoverageMap, mutant: Mutant, package: str, is_changed: bool) -> set[str]:
+    """Return who is asked: who executes the mutant's lines.
+
+    Who executes any line of its file if these are executed at import, or if the file has changed since.
+    """
     lines = range(mutant.first, mutant.last + 1)
-    ids = covered.covering(mutant.file, lines)
+    ids = covered.of_file(mutant.file) if is_changed else covered.covering(mutant.file, lines)
     if not ids and not (mutant.function and covered.is_dead(mutant.file, lines)):
         own = {each for each in covered.tests if each.startswith(FOLDERS[package])}
         ids = covered.of_file(mutant.file) or {*covered.cases, *own}

@@ -26,23 +26,30 @@ class Loaded:
                 if info.name.rpartition(".")[2] not in PROGRAMS:
                     importlib.import_module(info.name)
         self._functions: dict[tuple[str, str], list[FunctionType]] = {}
+        self._makers: set[tuple[str, str]] = set()
+        """Functions that have made others already, with the code that those have."""
         for each in gc.get_objects():
-            if isinstance(each, FunctionType) and "<locals>" not in each.__code__.co_qualname:
-                key = (each.__code__.co_filename, each.__code__.co_qualname)
-                self._functions.setdefault(key, []).append(each)
+            if isinstance(each, FunctionType):
+                name, _, inner = each.__code__.co_qualname.partition(".<locals>")
+                if inner:
+                    self._makers.add((each.__code__.co_filename, name))
+                else:
+                    self._functions.setdefault((each.__code__.co_filename, name), []).append(each)
 
-    def change(self, path: Path, before: str, after: str) -> bool:
+    def change(self, path: Path, before: str, after: str, *, in_place: bool = True) -> bool:
         """Have the functions of `path` do what the changed text does.
 
-        False if that is not enough: then all modules are forgotten, and imported once more by who needs them.
+        False if that is not enough, or not wanted `in_place`: then all modules are forgotten, and imported once more by
+        who needs them. In place, nobody notices a change of what an import has computed by calling a function.
         """
         old, new = compile(before, path, "exec"), compile(after, path, "exec")
-        if _own_shape(old) == _own_shape(new):
+        if in_place and _own_shape(old) == _own_shape(new):
             codes = dict(_functions(new))
             changed = [name for name, code in _functions(old) if _shape(code) != _shape(codes[name])]
             functions = {name: self._functions.get((str(path), name), []) for name in changed}
+            is_made = any((str(path), name) in self._makers for name in changed)
             try:
-                if all(functions.values()):
+                if all(functions.values()) and not is_made:
                     for name, found in functions.items():
                         for function in found:
                             function.__code__ = codes[name]

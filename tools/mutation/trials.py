@@ -53,6 +53,8 @@ class Effort:
     """Seconds of cases, as measured on the correct code."""
     tests: float
     """Seconds of tests, as measured on the correct code."""
+    in_place: bool
+    """Whether modules that are loaded get the code of the mutant, where that is enough."""
 
 
 @dataclass(slots=True)
@@ -95,7 +97,7 @@ class Copy:
         gc.freeze()
 
     @contextlib.contextmanager
-    def changed(self, mutant: Mutant | None) -> Iterator[Callable[[], bool]]:
+    def changed(self, mutant: Mutant | None, *, in_place: bool) -> Iterator[Callable[[], bool]]:
         """Have the mutant in place; yields what loads it in a child, and returns whether modules are still loaded.
 
         None leaves the code as it is.
@@ -110,7 +112,7 @@ class Copy:
         self._versions += 1
         os.utime(path, (before.st_atime, before.st_mtime + self._versions))
         try:
-            yield lambda: self._loaded.change(path, text, mutated)
+            yield lambda: self._loaded.change(path, text, mutated, in_place=in_place)
         finally:
             path.write_text(text, "utf-8")
             os.utime(path, (before.st_atime, before.st_mtime))
@@ -145,21 +147,18 @@ class Judge:
         pytest.main([*OPTIONS, "--capture=no", *suites], plugins=[Loop()])
         assert is_judged, "the tests could not be collected"
 
-    def judge(self, mutant: Mutant | None, ids: set[str], *, test: str = "") -> Verdict:
-        """Return what objects: the suite if it can, else a test; None asks `ids` about the correct code.
-
-        `test` is one that is known to object.
-        """
+    def judge(self, mutant: Mutant | None, ids: set[str]) -> Verdict:
+        """Return what objects: the suite if it can, else a test; None asks `ids` about the correct code."""
         started = time.monotonic()
-        verdict = Verdict(test=test, asked=len(ids), cases=len(ids & self._covered.cases.keys()))
+        verdict = Verdict(asked=len(ids), cases=len(ids & self._covered.cases.keys()))
         cases, late_cases = _within(self._covered.cases, ids - {EXPLORER}, self._effort.cases)
         tests, late_tests = _within(self._covered.tests, ids, self._effort.tests)
         verdict.left_out = len(late_cases) + len(late_tests)
         explored = self._effort.explored if EXPLORER in ids else 0.0
-        with self._copy.changed(mutant) as self._load:
+        with self._copy.changed(mutant, in_place=self._effort.in_place) as self._load:
             if cases or explored:
                 verdict.suite = self._ask(verdict, _try_suite, cases, explored)
-            if tests and not (verdict.suite or verdict.test):
+            if tests and not verdict.suite:
                 verdict.test = self._ask(verdict, self._try_tests, tests)
         verdict.seconds = round(time.monotonic() - started, 1)
         return verdict

@@ -70,8 +70,21 @@ def test_loaded_functions_get_the_code_of_the_mutant(tmp_path: Path, monkeypatch
     exec(compile(source, path, "exec"), module.__dict__)
     half = module.half
     monkeypatch.setattr("tools.mutation.patching.OURS", ())
-    Loaded().change(path, source, "def half(number):\n    return number // 3\n")
+    assert Loaded().change(path, source, "def half(number):\n    return number // 3\n")
     assert half(9) == 3
+
+
+def test_functions_that_others_have_made_are_imported_anew(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    module, path = ModuleType("numbers_of_ours"), tmp_path / "numbers.py"
+    source = (
+        "def made():\n    def half(number):\n        return number // 2\n    return half\nhalf = made()\n"
+    )
+    exec(compile(source, path, "exec"), module.__dict__)
+    monkeypatch.setattr("tools.mutation.patching.OURS", ())
+    monkeypatch.setattr("tools.mutation.patching.TESTS", ())
+    assert not Loaded().change(path, source, source.replace("2", "3"))
 
 
 @pytest.mark.parametrize(("line", "killer"), [(14, "life.route-ok"), (0, "")])
