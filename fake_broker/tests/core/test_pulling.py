@@ -187,6 +187,15 @@ def test_a_negative_batch_and_an_unreadable_topic_are_refused(desk: Any) -> None
     assert caught.value.code is Code.FORBIDDEN
 
 
+@pytest.mark.parametrize(("receives", "pulls"), [(0, 0), (0, 1), (1, 0), (1, 1), (2, 3)])
+def test_waiting_receives_and_pulls_are_counted_together(desk: Any, receives: int, pulls: int) -> None:
+    for _ in range(receives):
+        desk.park()
+    for _ in range(pulls):
+        park(desk, 0)
+    assert desk.broker.totals().polls == receives + pulls
+
+
 def test_too_many_waiting_pulls_are_refused(make_desk: Any) -> None:
     desk = make_desk(fields={"polls_per_key": 1})
     park(desk, 0)

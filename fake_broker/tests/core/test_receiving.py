@@ -422,6 +422,16 @@ def test_too_many_waiting_receives_are_refused(make_desk: Any) -> None:
     desk.park(topic="u")
 
 
+def test_1025_receives_of_a_group_wait_at_a_topic(desk: Any) -> None:
+    """One more than the limit of 1024, as on a real server; the next is refused, in this group only."""
+    for _ in range(1025):
+        desk.park()
+    assert refused(desk) is Code.TOO_MANY_REQUESTS
+    desk.add_group("h")
+    desk.join("c2", "h")
+    desk.park(group="h", client="c2")
+
+
 def test_too_many_waiting_receives_in_all_are_refused(make_desk: Any) -> None:
     desk = make_desk(fields={"polls_in_all": 1})
     desk.broker.create_topic(TopicConfig("u"), now=desk.now)

@@ -210,6 +210,20 @@ def test_a_message_deleted_in_flight_is_not_redelivered(desk: Any) -> None:
     assert desk.seen(Revived) == []
 
 
+@pytest.mark.parametrize("after", [-0.5, 0.5, 1.5])
+def test_a_message_deleted_around_the_end_of_its_lease_is_reported_lost(make_desk: Any, after: float) -> None:
+    """Deleted shortly before or after the lease expired, and before the server, which takes 2 s, redelivered it."""
+    desk = make_desk(fields={"revive_latency": 2.0, "revive_spread": 0.0})
+    keep(desk, retention=HOUR)
+    desk.send("m")
+    desk.receive(1, invisible=HOUR + 10.0)
+    desk.wait(HOUR + 10.0 + after)
+    clean(desk)
+    desk.wait(3.0)
+    assert [event.message.content.message_id for event in desk.seen(NotRevived)] == ["m"]
+    assert desk.ids() == []
+
+
 def test_deleted_messages_do_not_block_an_ordered_group(ordered: Any) -> None:
     keep(ordered, retention=HOUR)
     ordered.send("a", "b", "c", message_group="x")

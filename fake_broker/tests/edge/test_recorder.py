@@ -159,6 +159,57 @@ def test_locks_of_queues_are_recorded(recorder: Recorder, tmp_path: Path) -> Non
         assert (row["topic"], row["broker"], row["queue"]) == ("orders", "broker-a", 3)
 
 
+PLACE = {"group": "billing", "topic": "orders", "queue": 3}
+ROWS: list[tuple[Any, dict[str, Any]]] = [
+    (
+        DELIVERED,
+        {
+            "kind": "deliver", "t_wall_us": 110_000_000, "client_id": "c@1", **PLACE, "offset": 7, "attempt": 2,
+            "message_id": "M1", "message_group": "customer", "delivery": fingerprint("handle-0"), "batch": "5",
+            "handle": fingerprint("handle-0"), "batch_pos": 0, "receive_attempt": None, "filter": "TAG:paid",
+            "invisible_ms": 30_000, "auto_renew": False, "due_us": None, "born_us": 99_000_000,
+            "store_us": 100_000_000, "tx_id": None, "invoked_us": None,
+        },
+    ),
+    (
+        events.QueueLocked(110.0, "billing", "orders", 3, "c@1"),
+        {"kind": "lock", "phase": "ok", **PLACE, "client_id": "c@1", "code": 20000, "invoked_us": 110_000_000},
+    ),
+    (
+        events.QueueUnlocked(110.0, "billing", "orders", 3, "c@1"),
+        {"kind": "unlock", "phase": "ok", **PLACE, "client_id": "c@1", "code": 20000},
+    ),
+    (
+        events.DecidedAgain(110.0, "orders", "T1", "p@1"),
+        {"kind": "tx.end", "phase": "ok", "topic": "orders", "tx_id": "T1", "client_id": "p@1",
+         "resolution": "commit"},
+    ),
+    (
+        events.TransactionChecked(110.0, CONTENT, "T1", "p@1", 2),
+        {"kind": "tx.check", "topic": "orders", "tx_id": "T1", "client_id": "p@1", "attempt": 2,
+         "message_id": "M1"},
+    ),
+    (
+        events.OffsetCommitted(110.0, "billing", "orders", 3, 8),
+        {"kind": "commit", **PLACE, "commit_offset": 8},
+    ),
+    (
+        events.DeadLettered(110.0, "billing", STORED, 4, by_client=False),
+        {"kind": "dlq.deliver", "group": "billing", "message_id": "M1", "attempt": 4},
+    ),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("event", "cells"), ROWS, ids=[type(event).__name__ for event, _ in ROWS])
+def test_a_row_has_the_columns_of_its_kind(
+    recorder: Recorder, tmp_path: Path, event: Any, cells: dict[str, Any]
+) -> None:
+    recorder.record([event])
+    row = rows_of(recorder, tmp_path)[1]
+    assert {name: row[name] for name in cells} == cells
+    assert (row["observer"], row["run_id"], row["broker"]) == ("broker", "run-7", "broker-a")
+
+
 def test_copies_that_the_broker_makes_are_left_out_without_a_gap(recorder: Recorder, tmp_path: Path) -> None:
     recorder.record([events.Stored(100.0, STORED, "p@1", events.StoredAs.SENT)])
     recorder.record([events.Stored(100.0, STORED, "", events.StoredAs.RETRY)])
