@@ -166,11 +166,11 @@ def main() -> None:
     """Measure everything, or one part, and store it."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--out", type=Path, default=STORED)
-    parser.add_argument("--only", help="cases, explore, or a folder of tests: added to what is stored")
+    parser.add_argument("--only", nargs="+", help="cases, explore, files of tests: added to what is stored")
     given = parser.parse_args()
     logging.getLogger("grpc").setLevel(logging.CRITICAL)
     found = CoverageMap.read(given.out) if given.only and given.out.exists() else CoverageMap()
-    for part in (given.only,) if given.only else PARTS:
+    for part in given.only or PARTS:
         with tempfile.TemporaryDirectory() as folder:
             measured = _coverage(folder)
             if part == "cases":
