@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import secrets
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any, Literal, Protocol
@@ -156,6 +156,8 @@ class Target:
     clock: Clock
     """All waits of a case use it."""
     admin: TopicAdmin
+    connect: Callable[[str], Any] | None = None
+    """Opens another channel to an endpoint than grpcio's, if the broker's ports are in memory."""
     process_control: ProcessControl | None = None
     """How to restart it (`@restart`), if no other case uses it."""
     privileges: Privileges | None = None

@@ -25,7 +25,7 @@ from aiorocketmq_fake.edge.cluster import Cluster
 from aiorocketmq_fake.edge.endpoint import split
 from aiorocketmq_fake.edge.event_lines import EventLog
 from aiorocketmq_fake.edge.grpc_server import GrpcServer
-from aiorocketmq_fake.edge.node import Node
+from aiorocketmq_fake.edge.node import MakePort, Node
 from aiorocketmq_fake.edge.tls import ServerTls
 from aiorocketmq_fake.settings import Value, with_settings
 
@@ -91,6 +91,7 @@ class FakeBroker(Cluster):
         repair: bool = False,
         brokers: int = 1,
         remoting_port: int | None = None,
+        make_port: MakePort = GrpcServer,
     ) -> None:
         """Prepare a broker; ValueError for an invalid value.
 
@@ -119,6 +120,8 @@ class FakeBroker(Cluster):
         `remoting_port` opens a port for the classic remoting protocol on the host of `listen`, 0 picks a free one: a
         name server and a broker in one, for clients at `namesrv://` + `remoting_endpoint`. Every broker of a cluster
         has one. `tls` and `users` apply to it as well.
+
+        `make_port` makes the gRPC ports: `MemoryHost().port` for ports in the memory of this process.
         """
         if clock not in ("real", "manual"):
             raise ValueError(f"clock must be 'real' or 'manual', got {clock!r}")
@@ -141,7 +144,7 @@ class FakeBroker(Cluster):
         remoting = make_address(remoting_port) if remoting_port is not None else None
         self._journals: list[Journal] = []
         try:
-            make_node = partial(self._make_node, make, moment, persistence, tls)
+            make_node = partial(self._make_node, make, moment, persistence, tls, make_port)
             leader = make_node("broker-a", make_address(port), remoting, seed)
             others = [
                 make_node(
@@ -181,6 +184,7 @@ class FakeBroker(Cluster):
         clock: Clock,
         persistence: _Persistence | None,
         tls: ServerTls | None,
+        make_port: MakePort,
         name: str,
         address: Address,
         remoting: Address | None,
@@ -191,7 +195,7 @@ class FakeBroker(Cluster):
         make = partial(make, host=address.reachable_host, port=address.port, name=name)
         if persistence is None:
             core = make(now=clock.now(), rng=random.Random(seed))
-            return Node(core, clock, address, tls, None, leader, seed, remoting)
+            return Node(core, clock, address, tls, None, leader, seed, remoting, make_port)
         # Imported here: few brokers are persistent, and every test run would pay for the import.
         from aiorocketmq_fake.edge.storage.recovery import open_data
 
@@ -206,7 +210,7 @@ class FakeBroker(Cluster):
         )
         clock.catch_up(core.now)
         self._journals.append(journal)
-        return Node(core, clock, address, tls, journal, leader, seed, remoting)
+        return Node(core, clock, address, tls, journal, leader, seed, remoting, make_port)
 
     async def __aenter__(self) -> FakeBroker:
         """Open all ports. OSError if a port is unavailable; nothing is left open then."""

@@ -110,7 +110,9 @@ def show(outcome: Outcome) -> int:
     for line in outcome.lines[:SHOWN]:
         print(f"  {line}")
     if outcome.broken:
-        print(f"replay: nox -s simulation -- --seed {world.seed} --items {','.join(world.items)} --trace")
+        is_whole = world == generate(world.seed)
+        items = "" if is_whole else f" --items {','.join(world.items)}"
+        print(f"replay: nox -s simulation -- --seed {world.seed}{items} --trace")
     return 1 if outcome.broken else 0
 
 

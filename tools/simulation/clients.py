@@ -25,6 +25,8 @@ from tools.simulation.loop import Process
 from tools.simulation.network import MemoryTransport, Network
 from tools.simulation.world import GroupPlan, MemberPlan, SendPlan, World, work_of
 
+LEAVING = 90.0
+"""Seconds that a client may take to leave."""
 RESTART = 1.0
 """Seconds after which an application that has failed is started again."""
 ATTEMPTS = 5
@@ -102,6 +104,16 @@ class Client:
         """Cancel the application from outside; what it does about that may take its time."""
         if self.main is not None:
             self.main.cancel()
+
+    async def cancelled(self) -> None:
+        """Wait until it has ended after a cancellation, which must not be lost."""
+        assert self.main is not None
+        await asyncio.wait((self.main,), timeout=LEAVING)
+        if not self.main.done():
+            stack = [f"{frame.f_code.co_name}:{frame.f_lineno}" for frame in self.main.get_stack()]
+            self._ledger.failures.append(("cancel", f"{self.name} goes on after a cancellation: {stack}"))
+            self.main.cancel()
+            await asyncio.wait((self.main,), timeout=LEAVING)
 
     def leave(self) -> None:
         """Leave in good order."""

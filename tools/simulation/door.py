@@ -83,6 +83,10 @@ class BrokerDoor(Door):
         self.history = History()
         self.stored: dict[str, int] = {}
         """How often each message, by its body, may have been stored."""
+        self.accepted: dict[str, float] = {}
+        """When each message, by its body, was accepted first."""
+        self.unclear: set[str] = set()
+        """Messages of sends during which the broker died."""
         self.arrivals: list[tuple[float, Arrival]] = []
         """All deliveries, by the time of the world."""
         self._machine = machine
@@ -247,6 +251,10 @@ class BrokerDoor(Door):
             for message in call.request.messages:
                 body = message.body.decode()
                 self.stored[body] = self.stored.get(body, 0) + 1
+                if code == "OK":
+                    self.accepted.setdefault(body, self._loop.elapsed)
+                else:
+                    self.unclear.add(body)
         self.history.add(
             Send(
                 begun=call.begun,

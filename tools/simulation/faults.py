@@ -72,6 +72,7 @@ class Faults:
                 for client in hit:
                     client.process.resume()
             case "crash" | "vanish" | "cancel":
+                hit = [client for client in hit if client.main is not None]  # others have not begun
                 for client in hit:
                     if plan.kind == "cancel":
                         client.cancel()
@@ -79,10 +80,9 @@ class Faults:
                         client.crash(silently=plan.kind == "vanish")
                 await asyncio.sleep(seconds)
                 for client in hit:
-                    if client.main is not None:  # it may not have begun
-                        if plan.kind == "cancel":
-                            await asyncio.wait((client.main,))
-                        client.launch()
+                    if plan.kind == "cancel":
+                        await client.cancelled()
+                    client.launch()
 
     async def _broker(self, plan: FaultPlan) -> None:
         machine = self._machines[max(plan.target, 0) % len(self._machines)]

@@ -18,6 +18,10 @@ MOST_TURNS = 100_000
 """Turns of the loop at one moment, after which it is considered to spin."""
 
 
+LONGEST = 100_000.0
+"""Seconds of virtual time after which a simulation is considered to run forever."""
+
+
 class DeadlockError(Exception):
     """The simulation would wait, or spin, forever."""
 
@@ -148,6 +152,8 @@ class VirtualLoop(BaseEventLoop):
         if self._turns > MOST_TURNS:
             raise DeadlockError("something runs again and again while no time passes")
         self.elapsed += timeout
+        if self.elapsed > LONGEST:
+            raise DeadlockError(f"it has not ended after {LONGEST:g} s")
         return []
 
     def _process_events(self, event_list: list[Any]) -> None:

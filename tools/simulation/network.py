@@ -14,7 +14,7 @@ from collections.abc import Callable, Sequence
 from contextvars import copy_context
 from dataclasses import dataclass, field
 from random import Random
-from typing import Protocol
+from typing import NamedTuple, Protocol
 from zlib import crc32
 
 import grpc
@@ -28,12 +28,16 @@ from aiorocketmq._transport.interface import (
     Take,
     TransportError,
 )
+from aiorocketmq.wire import messages as pb
 from aiorocketmq_fake.edge.memory_port import Exchange, MemoryHost, MemoryPort
 
 from tools.simulation.loop import Process, VirtualLoop
 
 CONNECTING = 20.0
 """Seconds after which an attempt to connect through a partition fails."""
+ANSWERED = (pb.Code.OK, pb.Code.MESSAGE_NOT_FOUND)
+SOON = 0.6
+"""Seconds after a first failure within which a poll is tried again: a client pauses for 0.2 s."""
 UNNOTICED = 60.0
 """Seconds after which a broker gives up a connection on which nothing arrives."""
 GAP = 1e-6
@@ -52,6 +56,15 @@ class Weather:
     """The chance that a request arrives twice."""
     slow: dict[str, float] = field(default_factory=dict)
     """Factor of all delays."""
+
+
+class SlowRetry(NamedTuple):
+    """A poll that failed, the first one after a success, and the next one of the same queue."""
+
+    client: str
+    begun: float
+    failed: float
+    next: float
 
 
 class Door(Protocol):
@@ -82,6 +95,8 @@ class Network:
         self.digest = 0
         """Checksum of all lines."""
         self.is_traced = False
+        self.slow_retries: list[SlowRetry] = []
+        """Polls that began late after a first failure."""
         self.door_of = door_of
         self.outside = copy_context()
         self._ports = itertools.count(40_000)
@@ -379,6 +394,8 @@ class MemoryTransport:
         self._connections: dict[Endpoint, Connection] = {}
         self._opening: dict[Endpoint, asyncio.Lock] = {}
         self._numbers = itertools.count()
+        self._failures: dict[bytes, tuple[int, float, float]] = {}
+        """Failed polls since the last one that succeeded, begin and end of the last one, by queue."""
         self._is_closed = False
 
     async def unary(
@@ -396,8 +413,10 @@ class MemoryTransport:
     ) -> None:
         """Make a call with many answers, all within `timeout` seconds; each is passed to `take` when it arrives."""
         network = self._network
-        deadline = network.loop.elapsed + timeout
-        call, connection = None, None
+        begun = network.loop.elapsed
+        deadline = begun + timeout
+        call, connection, first = None, None, b""
+        queue = self._polled(payload) if path.endswith("/ReceiveMessage") else b""
         try:
             async with asyncio.timeout(timeout):
                 connection = await self._connection(endpoint)
@@ -407,14 +426,34 @@ class MemoryTransport:
                 if network.random.random() < network.value(network.weather.doubled, self._client, 0.0):
                     connection.begin(call, payload, is_double=True)
                 while (response := await call.response()) is not None:
+                    first = first or response
                     take(response)
             connection.calls.discard(call)
+            if queue and first and pb.ReceiveMessageResponse.FromString(first).status.code in ANSWERED:
+                self._failures.pop(queue, None)
         except TimeoutError:
             self._give_up(connection, call)
+            self._poll_failed(queue, begun)
             raise TransportError(Failure.TIMEOUT, "Deadline Exceeded", was_sent=True) from None
-        except BaseException:
+        except BaseException as error:
             self._give_up(connection, call)
+            if isinstance(error, TransportError):
+                self._poll_failed(queue, begun)
             raise
+
+    def _polled(self, payload: bytes) -> bytes:
+        """Return the queue of a poll that begins; it should be soon if the last one has failed."""
+        queue = pb.ReceiveMessageRequest.FromString(payload).message_queue.SerializeToString()
+        count, begun, failed = self._failures.get(queue, (0, 0.0, 0.0))
+        if count == 1 and self._network.loop.elapsed - failed > SOON:
+            retry = SlowRetry(self._client, begun, failed, self._network.loop.elapsed)
+            self._network.slow_retries.append(retry)
+        return queue
+
+    def _poll_failed(self, queue: bytes, begun: float) -> None:
+        if queue:
+            count, _, _ = self._failures.get(queue, (0, 0.0, 0.0))
+            self._failures[queue] = count + 1, begun, self._network.loop.elapsed
 
     async def duplex(self, endpoint: Endpoint, path: str, metadata: Metadata) -> DuplexStream:
         """Open a stream without a deadline; errors of opening show at the first read or write."""

@@ -7,7 +7,7 @@ handled twice, or beside itself, or too late) is judged only where no fault was 
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
@@ -16,13 +16,18 @@ from aiorocketmq_conformance.model.calls import Receive
 from tools.simulation.door import BrokerDoor
 from tools.simulation.faults import Disturbance
 from tools.simulation.ledger import OPEN, Handling, Ledger
+from tools.simulation.network import SlowRetry
 from tools.simulation.world import GroupPlan, World
 
 FELT: Mapping[str, float] = {"half-open": 90.0, "vanish": 90.0, "jump": 60.0, "skew": 10.0}
 """Seconds for which a fault is felt after its end."""
 USUALLY_FELT = 30.0
+BREAKS = ("cut", "streams", "restart", "kill", "power")
+"""Faults that break connections: clients notice them at once."""
 SETTLED = 3.0
 """Seconds from the end of a handler until its outcome must be at the broker."""
+EARLY = 0.05
+"""Seconds by which a retry may come before its time."""
 STARTED = 3.0
 """Seconds from the arrival of a message until its handler must run, if the consumer has a free slot."""
 
@@ -45,8 +50,10 @@ class Promises:
         doors: Sequence[BrokerDoor],
         disturbances: Sequence[Disturbance],
         dead: Mapping[str, set[int]],
+        slow_retries: Sequence[SlowRetry] = (),
     ) -> None:
         """`dead` are the dead letters by group."""
+        self._slow_retries = slow_retries
         self._world = world
         self._ledger = ledger
         self._doors = doors
@@ -82,6 +89,8 @@ class Promises:
             Broken("lost", f"m{number} was never consumed by {group}") for group, number in self.missing()
         )
         yield from self._dead_letters()
+        yield from self._send_order()
+        yield from self._back_off()
         for group in self._world.groups:
             for send in self._world.sends:
                 handlings = self._ledger.handlings.get((group.name, send.number), [])
@@ -92,12 +101,48 @@ class Promises:
             elif group.kind == "push":
                 yield from self._waiting(group)
 
-    def is_calm(self, begun: float, ended: float) -> bool:
-        """Return whether no fault was felt between two moments."""
+    def is_calm(self, begun: float, ended: float, *, but: Collection[str] = ()) -> bool:
+        """Return whether no fault was felt between two moments, apart from some kinds."""
         return all(
-            each.begun > ended or each.ended + FELT.get(each.plan.kind, USUALLY_FELT) < begun
+            each.begun > ended
+            or each.ended + FELT.get(each.plan.kind, USUALLY_FELT) < begun
+            or each.plan.kind in but
             for each in self._disturbances
         )
+
+    def _send_order(self) -> Iterator[Broken]:
+        """Messages of one message group are stored in the order of the calls, always."""
+        accepted, unclear = dict[str, float](), set[str]()
+        for door in self._doors:
+            unclear |= door.unclear
+            for body, at in door.accepted.items():
+                accepted[body] = min(at, accepted.get(body, at))
+        plans = {send.number: send for send in self._world.sends}
+        last = dict[tuple[int, str, int], str]()
+        for number, sending in self._ledger.sendings.items():  # in the order of the calls
+            plan, body = plans[number], f"m{number}"
+            if plan.message_group is None or sending.result != "ok" or body in unclear:
+                continue
+            key = (plan.topic, plan.message_group, sending.life)
+            before = last.get(key)
+            if before is not None and accepted.get(body, OPEN) < accepted.get(before, 0.0):
+                yield Broken("send order", f"{body} was stored before {before}, which was sent before it")
+            last[key] = body
+
+    def _back_off(self) -> Iterator[Broken]:
+        """After a success, back-off begins again: the first failed poll is repeated soon."""
+        for client, begun, failed, begun_again in self._slow_retries:
+            member = self._members.get(client)
+            if member is None or self._world.groups[member.group or 0].kind != "push":
+                continue
+            has_room = not any(
+                begun <= at <= begun_again and one.client.partition("@")[0] == client
+                for door in self._doors
+                for at, one in door.arrivals
+            )
+            if has_room and self.is_calm(begun, begun_again, but=BREAKS):
+                text = f"{client} polled again {begun_again - failed:.3f} s after a first failure at {failed:.3f}"
+                yield Broken("back-off", text)
 
     def _stored(self, number: int) -> int:
         return sum(door.stored.get(f"m{number}", 0) for door in self._doors)
@@ -140,8 +185,33 @@ class Promises:
                 continue
             if second.begun < first.ended and self.is_calm(first.begun - SETTLED, second.begun):
                 yield Broken("beside", f"{_name(second)} while {_name(first)} ran")
-            elif first.result == "ok" and self.is_calm(first.begun - SETTLED, first.ended + SETTLED):
+            elif first.result == "ok" and self._is_undisturbed(first):
                 yield Broken("twice", f"{_name(second)} although {_name(first)} had succeeded")
+            elif first.result in ("fail", "later") and group.kind == "push":
+                steps = group.steps
+                pause = 3.0 if first.result == "later" else steps[min(first.attempt, len(steps)) - 1]
+                came = second.begun - first.ended
+                if came < pause - EARLY and self.is_calm(first.begun - SETTLED, second.begun):
+                    yield Broken("early", f"{_name(second)}, {came:.3f} s after a failure, not {pause:g}")
+
+    def _is_undisturbed(self, handling: Handling) -> bool:
+        """Return whether the end of a handler must have reached the broker.
+
+        A broken connection alone does not matter, unless it may have interrupted a renewal of the lease."""
+        arrived = max(
+            (
+                at
+                for door in self._doors
+                for at, one in door.arrivals
+                if at <= handling.begun
+                and one.body == f"m{handling.number}"
+                and one.client.partition("@")[0] == handling.client
+            ),
+            default=0.0,
+        )
+        is_short = handling.ended - arrived < self._members[handling.client].invisible / 2 - SETTLED
+        but = ("cut", "streams") if is_short else ()
+        return self.is_calm(arrived - SETTLED, handling.ended + SETTLED, but=but)
 
     def _keeps(self, group: GroupPlan, handling: Handling) -> bool:
         """Return whether the consumer keeps the lease while it handles the message."""

@@ -18,7 +18,7 @@ from aiorocketmq_fake.core.broker import Broker
 from aiorocketmq_fake.core.values.profiles import PROFILES
 
 from tools.simulation.broker import Machine, MakeCore
-from tools.simulation.clients import CONSUMERS, Client, ProducerClient
+from tools.simulation.clients import CONSUMERS, LEAVING, Client, ProducerClient
 from tools.simulation.door import BrokerDoor
 from tools.simulation.faults import Faults
 from tools.simulation.ledger import Ledger
@@ -31,8 +31,6 @@ PATIENCE = 400.0
 """Seconds after the last fault and the last send within which everything must be consumed."""
 SETTLING = 120.0
 """Seconds after that within which nothing is leased any more."""
-LEAVING = 90.0
-"""Seconds that a client may take to leave."""
 RESTING = 1.0
 """Seconds after which nothing that belongs to a client may still run."""
 
@@ -74,12 +72,23 @@ def run(world: World, *, core: MakeCore = Broker, is_traced: bool = False) -> Ou
                 loop.run_until_complete(simulation.run())
             except DeadlockError as error:
                 outcome.broken.append(Broken("deadlock", str(error)))
+            except Exception as error:  # of a recovery, say: whatever it is, this world has shown it
+                outcome.broken.append(Broken("exception", repr(error)))
+            _end_tasks(loop)
             outcome.broken += [Broken("exception", text) for text in (*loop.failures, *errors)]
         outcome.digest, outcome.elapsed = simulation.network.digest, loop.elapsed
         outcome.trace = simulation.network.trace
         return outcome
     finally:
         loop.close()
+
+
+def _end_tasks(loop: VirtualLoop) -> None:
+    """End what a world that was left early has left behind."""
+    if tasks := sorted(asyncio.all_tasks(loop), key=hash):
+        for task in tasks:
+            task.cancel()
+        loop.run_until_complete(asyncio.wait(tasks, timeout=LEAVING))
 
 
 class _Errors(logging.Handler):
@@ -168,6 +177,9 @@ class Simulation:
         await self._leave()
         broken += self._promises().broken()
         semantics = semantics_of(DECLARATIONS[f"fake-{self._world.profile}"].numbers)
+        # Brokers count the age of a half message from its birth, by the clock of its client.
+        skew = sum(abs(each.value) for each in self._world.faults if each.kind in ("jump", "skew"))
+        semantics = replace(semantics, immunity=semantics.immunity - skew)
         for machine in self._machines:
             events = machine.door.history.events
             violations = judge(events, semantics)
@@ -188,7 +200,9 @@ class Simulation:
             for group in self._world.groups
         }
         doors = [machine.door for machine in self._machines]
-        return Promises(self._world, self._ledger, doors, self._faults.disturbances, dead)
+        return Promises(
+            self._world, self._ledger, doors, self._faults.disturbances, dead, self.network.slow_retries
+        )
 
     async def _prepare(self) -> None:
         for machine in self._machines:

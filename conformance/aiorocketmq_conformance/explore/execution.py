@@ -143,7 +143,9 @@ class Execution:
             )
 
     def _client(self, stem: str) -> ProbeClient:
-        return ProbeClient(self._target.endpoint, self._target.fresh(stem), self._target.clock)
+        target = self._target
+        channel = target.connect and target.connect(target.endpoint)
+        return ProbeClient(target.endpoint, target.fresh(stem), target.clock, channel=channel)
 
     async def _join(self, plan: ConsumerPlan) -> Member:
         group = self._plan.groups[plan.group]

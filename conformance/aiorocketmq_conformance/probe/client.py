@@ -55,11 +55,13 @@ class ProbeClient:
         headers: Mapping[str, str | None] | None = None,
         require: Callable[[Step], None] = lambda step: None,
         unjudged: AbstractSet[str] = frozenset(),
+        channel: Any = None,
     ):
         """`headers` override the usual ones; None omits a header.
 
         `require` raises Blocked for a step that is known to fail: called before each call that has to succeed.
-        `unjudged` are ids of messages that are not part of the case.
+        `unjudged` are ids of messages that are not part of the case. `channel` replaces the one to `endpoint`; Any: a
+        `grpc.aio.Channel`, or what is used of one.
         """
         self.endpoint = endpoint
         """The endpoint."""
@@ -67,7 +69,7 @@ class ProbeClient:
         self.clock = clock
         self.require = require
         self.unjudged = unjudged
-        self._channel = grpc.aio.insecure_channel(endpoint, options=_OPTIONS)
+        self._channel: Any = channel or grpc.aio.insecure_channel(endpoint, options=_OPTIONS)
         self._headers: dict[str, str | None] = {
             "x-mq-client-id": client_id,
             "x-mq-language": "PYTHON",

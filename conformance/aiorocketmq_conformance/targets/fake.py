@@ -18,6 +18,8 @@ from aiorocketmq_fake.core.values.choices import LiteService
 from aiorocketmq_fake.core.values.events import Event, TransactionChecked
 from aiorocketmq_fake.core.values.profile import Profile
 from aiorocketmq_fake.core.values.profiles import PROFILES
+from aiorocketmq_fake.edge.grpc_server import GrpcServer
+from aiorocketmq_fake.edge.memory_port import MemoryHost
 from aiorocketmq_fake.edge.tls import ServerTls
 
 from aiorocketmq_conformance.case import Case
@@ -26,6 +28,7 @@ from aiorocketmq_conformance.probe.clock import AutoClock, Clock, DrivenClock
 from aiorocketmq_conformance.target import Target, Verified
 from aiorocketmq_conformance.targets.absences import absences
 from aiorocketmq_conformance.targets.fake_admin import FakeAccess, FakeAdmin
+from aiorocketmq_conformance.targets.memory_channel import MemoryChannel
 
 REAL_SECONDS = 30.0
 """Longer than any case takes in real time with a manual clock."""
@@ -82,6 +85,8 @@ class BundledFake:
         self._core = core
         self._record = record
         self._driven = driven
+        self.is_in_memory = driven
+        """Whether its ports are in the memory of this process, which no proxy can reach."""
         self._run_id = f"conformance-{datetime.now(UTC):%Y%m%dT%H%M%S}"
 
     async def __aenter__(self) -> Self:
@@ -96,6 +101,7 @@ class BundledFake:
     async def open(self, case: Case) -> AsyncIterator[Target]:
         """Start a broker for the case alone, whose clock jumps whenever the case and all of its calls wait."""
         tls = ServerTls.self_made(also_plain=True) if "tls" in case.needs else None
+        host = MemoryHost()
         enabled = [need for need in case.needs if need in self._switches]
         profile = self._profile
         for need in enabled:
@@ -107,6 +113,7 @@ class BundledFake:
             core=self._core,
             tls=tls,
             remoting_port=0 if "remoting" in case.needs else None,
+            make_port=host.port if self.is_in_memory else GrpcServer,
         ) as broker:
             with self._recording(broker, case) as rebooted:
                 async with AsyncExitStack() as stack:
@@ -121,8 +128,9 @@ class BundledFake:
                         self._shipped.having(frozenset(enabled)),
                         clock,
                         admin,
-                        process_control,
-                        _Privileges(broker),
+                        connect=partial(MemoryChannel, host) if self.is_in_memory else None,
+                        process_control=process_control,
+                        privileges=_Privileges(broker),
                         access=FakeAccess(broker),
                         second_proxy=second,
                         name_server=broker.remoting_endpoint,

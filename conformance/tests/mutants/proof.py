@@ -61,6 +61,7 @@ class BrokenFake(BundledFake):
         )
         self.spec = f"mutant:{mutant.name}"
         self._faults = mutant.faults
+        self.is_in_memory = driven and mutant.faults is None
 
     @asynccontextmanager
     async def open(self, case: Case) -> AsyncIterator[Target]:
