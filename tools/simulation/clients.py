@@ -105,15 +105,14 @@ class Client:
         if self.main is not None:
             self.main.cancel()
 
-    async def cancelled(self) -> None:
-        """Wait until it has ended after a cancellation, which must not be lost."""
-        assert self.main is not None
-        await asyncio.wait((self.main,), timeout=LEAVING)
-        if not self.main.done():
-            stack = [f"{frame.f_code.co_name}:{frame.f_lineno}" for frame in self.main.get_stack()]
+    async def cancelled(self, main: asyncio.Task[None]) -> None:
+        """Wait until a life has ended after its cancellation, which must not be lost."""
+        await asyncio.wait((main,), timeout=LEAVING)
+        if not main.done():
+            stack = [f"{frame.f_code.co_name}:{frame.f_lineno}" for frame in main.get_stack()]
             self._ledger.failures.append(("cancel", f"{self.name} goes on after a cancellation: {stack}"))
-            self.main.cancel()
-            await asyncio.wait((self.main,), timeout=LEAVING)
+            main.cancel()
+            await asyncio.wait((main,), timeout=LEAVING)
 
     def leave(self) -> None:
         """Leave in good order."""

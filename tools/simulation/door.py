@@ -70,6 +70,8 @@ class _Open:
     """Whether its deadline leaves time for its poll."""
     was_disturbed: bool = False
     """Its client has terminated, or the broker was away."""
+    repeats: bool = False
+    """An earlier receive had the same attempt id."""
     response: Any = None
     status: Any = None
     deliveries: list[Delivered] = field(default_factory=list)
@@ -175,6 +177,10 @@ class BrokerDoor(Door):
             poll = request.long_polling_timeout.seconds + request.long_polling_timeout.nanos / 1e9
             has_time = served.deadline - self._loop.elapsed >= poll + MARGIN
         self._open[served] = _Open(request, self.instant(), client, has_time, self._is_away)
+        if served.name == "ReceiveMessage":
+            attempt = (client, request.attempt_id)
+            self._open[served].repeats = attempt in self._attempts
+            self._attempts.add(attempt)
         if served.name == "NotifyClientTermination":
             self._disturb(client)
 
@@ -309,9 +315,6 @@ class BrokerDoor(Door):
         if not is_empty and code != UNKNOWN and is_excused:
             # Refused for want of settings, or of time, as it was under way for long.
             return
-        identity = (call.client, request.attempt_id)
-        repeats = identity in self._attempts
-        self._attempts.add(identity)
         self.history.add(
             Receive(
                 begun=call.begun,
@@ -328,7 +331,7 @@ class BrokerDoor(Door):
                 deliveries=tuple(call.deliveries),
                 is_cut=code == UNKNOWN or call.was_disturbed or not call.has_time,
                 has_died=has_died,
-                repeats=repeats,
+                repeats=call.repeats,
             )
         )
 

@@ -72,16 +72,16 @@ class Faults:
                 for client in hit:
                     client.process.resume()
             case "crash" | "vanish" | "cancel":
-                hit = [client for client in hit if client.main is not None]  # others have not begun
-                for client in hit:
+                mains = [(client, client.main) for client in hit if client.main is not None]
+                for client, _ in mains:  # others have not begun
                     if plan.kind == "cancel":
                         client.cancel()
                     else:
                         client.crash(silently=plan.kind == "vanish")
                 await asyncio.sleep(seconds)
-                for client in hit:
+                for client, main in mains:
                     if plan.kind == "cancel":
-                        await client.cancelled()
+                        await client.cancelled(main)
                     client.launch()
 
     async def _broker(self, plan: FaultPlan) -> None:
