@@ -34,6 +34,12 @@ class Deliveries:
         reading.filters.add(receive.filter)
         reading.was_cut = reading.was_cut or receive.is_cut
         reading.has_died = reading.has_died or receive.has_died
+        if receive.repeats and self._knowledge.group(receive.group).ordered:
+            # What the client's lost response has leased may come now, or with one of its next receives.
+            for (group, topic, _), copy in self._knowledge.copies.items():
+                is_same = (group, topic) == (receive.group, receive.topic)
+                if is_same and copy.lease is not None and copy.lease.receive.client == receive.client:
+                    copy.is_free = True
 
     def end_receive(self, receive: Receive) -> None:
         """Judge code, number of messages and duration of a receive."""
