@@ -99,14 +99,14 @@ class Knowledge:
                 shown = Interval(
                     max(shown.low, copy.visible_again.at), max(shown.high, copy.visible_again.at)
                 )
-            return self._after_pauses(shown)
+            return self.after_pauses(shown)
         if self.group(group).ordered:
             window = self.semantics.ordered
         else:
             window = self.semantics.nack if lease.was_changed else self.semantics.revive
-        return self._after_pauses(lease.end.plus(window))
+        return self.after_pauses(lease.end.plus(window))
 
-    def _after_pauses(self, interval: Interval) -> Interval:
+    def after_pauses(self, interval: Interval) -> Interval:
         """Return an interval whose latest moment is not in a pause: nothing becomes visible then."""
         for pause in self.pauses:
             if pause.begun.at <= interval.high <= pause.ended.at:
