@@ -221,7 +221,7 @@ PLANTED = (
         (Watch, "worked", _worked),
         needs=_only(*BREAKS),
     ),
-    Planted("renewal", "a lease is renewed once", 6, "twice", (Renewals, "renewed", _renewed_once)),
+    Planted("renewal", "a lease is renewed once", 6, "order", (Renewals, "renewed", _renewed_once)),
     Planted(
         "double", "a delivery is dispatched twice", 0, "twice", (Consumption, "_arrived", _ARRIVED_TWICE)
     ),
