@@ -23,7 +23,7 @@ from aiorocketmq.message import Message, ReceivedMessage
 from aiorocketmq.producer import Producer
 from aiorocketmq.simple_consumer import SimpleConsumer
 from aiorocketmq_fake import FakeBroker
-from aiorocketmq_fake.core.values.events import LeaseChanged, LeaseEnded, PollParked
+from aiorocketmq_fake.core.values.events import Acked, LeaseChanged, LeaseEnded, PollParked
 
 from sdk.tests.clients import simple_consumer
 from sdk.tests.edge.watching import Watching
@@ -486,3 +486,32 @@ async def test_a_change_in_flight_that_is_cancelled_leaves_the_lease_in_doubt(
     acking.cancel()
     await asyncio.gather(acking, return_exceptions=True)
     assert not message.is_settled or not acking.cancelled()
+
+
+@pytest.mark.parametrize("seconds", [10, 60, 3600])
+async def test_a_renewed_lease_ends_as_much_later(
+    producer: Producer, consumer: SimpleConsumer, seconds: int
+) -> None:
+    message = await one(consumer, producer)
+    before = datetime.now(UTC)
+    await message.extend(seconds)
+    after = datetime.now(UTC)
+    assert message.lease_ends_at is not None
+    # Ends are whole microseconds, cut.
+    assert before - timedelta(microseconds=1) <= message.lease_ends_at - timedelta(seconds=seconds) <= after
+
+
+@pytest.mark.parametrize("count", [1, 2, 3])
+async def test_a_cancelled_ack_of_a_batch_leaves_all_leases_in_doubt(
+    broker: FakeBroker, producer: Producer, consumer: SimpleConsumer, awaiting: Awaiting, count: int
+) -> None:
+    messages = [await one(consumer, producer) for _ in range(count)]
+    with broker.faults.drop_reply("AckMessage", hang=True, times=1):
+        async with awaiting(Acked):
+            acking = asyncio.create_task(consumer.ack(messages))
+        acking.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await acking
+    assert not any(message.is_settled for message in messages)
+    await consumer.ack(messages)
+    assert all(message.is_settled for message in messages)
