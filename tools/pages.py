@@ -15,6 +15,7 @@ from pathlib import Path
 from aiorocketmq_conformance.case import load
 
 from tools import matrix_page, profile_page, rules_page, state_pages, support_page
+from tools.mutation import page as mutation_page
 
 REFERENCE = Path(__file__).resolve().parents[1] / "docs" / "reference"
 RUNS = REFERENCE / "runs"
@@ -30,6 +31,9 @@ def pages() -> dict[Path, str]:
         REFERENCE / "profile-fields.md": profile_page.page(RUNS),
         REFERENCE / "support.md": support_page.page(matrix_page.read_runs(RUNS)),
         REFERENCE / "states.md": state_pages.page(),
+        REFERENCE / "mutation.md": mutation_page.page(
+            REFERENCE / "mutation.json", REFERENCE / "mutation.toml"
+        ),
         **{REFERENCE / name: drawing for name, drawing in state_pages.drawings().items()},
     }
 

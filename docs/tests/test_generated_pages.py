@@ -19,6 +19,7 @@ ROOT = pages.REFERENCE.parents[1]
         "support.md",
         "profile-fields.md",
         "states.md",
+        "mutation.md",
         "states-message.svg",
         "states-consumer.svg",
     ],

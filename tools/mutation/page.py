@@ -42,7 +42,8 @@ PARTS: dict[str, dict[str, tuple[str, ...]]] = {
 
 def page(results: Path, equivalents: Path) -> str:
     """Return the page."""
-    packages: dict[str, list[Result]] = json.loads(results.read_text("utf-8"))
+    kept = json.loads(results.read_text("utf-8"))
+    packages: dict[str, list[Result]] = {name: kept[name] for name in PARTS}
     reasons: dict[str, str] = tomllib.loads(equivalents.read_text("utf-8"))
     text = [_HEAD, "## Figures, equivalent ones left out\n"]
     text += ["| mutants of | judged | found by all | that cases execute | found by cases and explorer |"]
@@ -54,6 +55,7 @@ def page(results: Path, equivalents: Path) -> str:
             by_part[next(part for part, begins in parts.items() if _is_in(each, begins))].append(each)
         text += [_row(part, some) for part, some in by_part.items()]
         text += [_row(f"all of {_NAMES[name]}", judged)]
+    text += ["", *(f"- {note}" for note in kept["notes"])]
     for name, judged in packages.items():
         names = [each for each in judged if each["name"] in reasons]
         text += [f"\n## Survivors of {_NAMES[name]}\n"]

@@ -11,7 +11,7 @@ from pathlib import Path
 from types import CodeType, FunctionType
 
 OURS = ("aiorocketmq", "aiorocketmq_fake", "aiorocketmq_conformance")
-TESTS = ("sdk", "fake_broker", "conformance")
+TESTS = ("sdk", "fake_broker", "conformance", "tools")
 PROGRAMS = ("__main__", "process_main")
 
 
@@ -56,8 +56,12 @@ class Loaded:
                     return True
             except ValueError:
                 pass  # It has other variables of its outer function.
+        return self.forget()
+
+    def forget(self) -> bool:
+        """Forget all modules of ours, of tests and of tools; return False."""
         for name in list(sys.modules):
-            if name.partition(".")[0] in (*OURS, *TESTS):
+            if name.partition(".")[0] in (*OURS, *TESTS) and not name.startswith("tools.mutation"):
                 del sys.modules[name]
         return False
 

@@ -103,7 +103,7 @@ class Copy:
         None leaves the code as it is.
         """
         if mutant is None:
-            yield lambda: True
+            yield lambda: in_place or self._loaded.forget()
             return
         path, text, mutated = self.folder / mutant.file, mutant.module.code, mutant.source()
         before = path.stat()
