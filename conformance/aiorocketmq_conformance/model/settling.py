@@ -145,8 +145,11 @@ class Settling:
         if recorded is None or change.code not in {OK, *SERVER_FAULTS}:
             return
         _, _, copy, lease = recorded
+        if change.code != OK and state is State.EXPIRED:
+            return
         if state is not State.GOOD or change.code != OK:
-            copy.is_free = copy.is_free or change.code == OK or state is State.GOOD
+            # Also near the end of the lease: a server that answers with a fault may have done it before.
+            copy.is_free = copy.is_free or change.code == OK or state in (State.GOOD, State.UNCLEAR)
         lease.end = Interval(change.begun.at + change.seconds, change.ended.at + change.seconds)
         lease.was_changed, lease.is_renewed = True, False
         lease.counts = True if not change.suspend else (False if semantics.checks_leases else None)

@@ -349,6 +349,16 @@ PAIRS: dict[str, tuple[str, Story, Story]] = {
         Story().pause(3.0).at(11.0).receive(begun=1.0, poll=5.0),
         Story().pause(3.0).at(9.0).receive(begun=1.0, poll=5.0),
     ),
+    "a change that may have come before the end of its lease": (
+        "change",
+        leased().at(9).change("m", 30).at(11).change("m", 30, code=INVALID),
+        leased().at(9.98).change("m", 30, code="INTERNAL_SERVER_ERROR").at(11).change("m", 30, code=INVALID),
+    ),
+    "a change that surely came after the end of its lease": (
+        "change",
+        leased().at(20).change("m", 30, code="INTERNAL_SERVER_ERROR").at(30).change("m", 30),
+        leased().at(20).change("m", 30, code="INTERNAL_SERVER_ERROR").at(30).change("m", 30, code=INVALID),
+    ),
     "lease lost in a restart": (
         "lease",
         leased().restart().at(1).receive("m", attempt=2),
