@@ -10,6 +10,7 @@ from aiorocketmq_conformance.model.sending import SERVER_FAULTS
 from aiorocketmq_conformance.model.state import FOREVER, Copy, Interval, Lease
 
 INVALID = "INVALID_RECEIPT_HANDLE"
+MILLISECOND = 0.001
 
 
 class State(Enum):
@@ -83,6 +84,7 @@ class Settling:
                 text = f"an ack with a handle that is {state.value} was answered with {code}, not {_list(allowed)}"
                 report("ack", text, ack.ended, id_)
             self._end_settling(handle, state, code, ack.begun, ack.ended)
+            self._reach_twin(ack, id_, handle, state, code)
 
     def _ack_codes(self, state: State) -> set[str]:
         if state is State.GOOD:
@@ -110,6 +112,7 @@ class Settling:
             text = f"a forward with a handle that is {state.value} was answered with {forward.code}"
             self._knowledge.report("forward", f"{text}, not {_list(allowed)}", forward.ended, forward.message)
         self._end_settling(forward.handle, state, forward.code, forward.begun, forward.ended, is_forward=True)
+        self._reach_twin(forward, forward.message, forward.handle, state, forward.code)
 
     # Changes
 
@@ -144,6 +147,7 @@ class Settling:
             report("change", "a change was answered without a new handle", change.ended, change.message)
         if recorded is None or change.code not in {OK, *SERVER_FAULTS}:
             return
+        self._reach_twin(change, change.message, change.handle, state, change.code)
         _, _, copy, lease = recorded
         if change.code != OK and state is State.EXPIRED:
             return
@@ -199,6 +203,27 @@ class Settling:
             copy.is_free = True
         if is_forward and code == OK and state is not State.GOOD:
             copy.has_lost_count = True
+
+    def _reach_twin(
+        self, call: Ack | Change | Forward, id_: str, handle: str, state: State, code: str
+    ) -> None:
+        """Free the group's own lease of a message that the handle of another group's delivery may have reached.
+
+        A handle names its message and the time of its receive, not the group: servers that check its form only cannot
+        tell it from one of a receive in the same millisecond."""
+        recorded = self._knowledge.leases.get(handle)
+        if recorded is None or state is not State.FOREIGN or code not in {OK, *SERVER_FAULTS}:
+            return
+        message, other = recorded[2].message, recorded[3].receive
+        if self._knowledge.semantics.checks_leases or recorded[1] != call.topic or message.id != id_:
+            return
+        copy = self._knowledge.copy(call.group, call.topic, message)
+        if copy.lease is not None:
+            own = copy.lease.receive
+            is_twin = (
+                own.begun.at <= other.ended.at + MILLISECOND and other.begun.at <= own.ended.at + MILLISECOND
+            )
+            copy.is_free = copy.is_free or is_twin
 
 
 def settle(copy: Copy, lease: Lease, begun: Instant, ended: Instant) -> None:

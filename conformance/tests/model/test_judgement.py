@@ -420,6 +420,16 @@ def test_a_server_that_checks_the_form_of_handles_takes_replaced_ones_until_thei
     assert story.rules(APACHE) == []
 
 
+@pytest.mark.parametrize(("later", "rules"), [(0.0, []), (0.001, []), (0.002, ["lag", "lost"])])
+def test_a_server_that_checks_the_form_of_handles_takes_those_of_other_groups_for_the_same_time(
+    later: float, rules: list[str]
+) -> None:
+    """A handle names the time of its receive, and not the group."""
+    story = sent().receive("m", handle="other", group="other").at(later).receive("m", handle="own")
+    story.ack("m", entries=(("m", "other"),)).lag(0, 0).at(60).drained()
+    assert story.rules(APACHE) == rules
+
+
 def test_polls_of_dead_clients_leave_the_state_of_messages_open() -> None:
     story = Story(type_="PRIORITY", queues=2).receive(is_cut=True, code="").gone(crashed=True)
     story.send("m", priority=0).send("n", priority=1).lag(0, 1).receive("m", "n", priorities=(0, 1))
