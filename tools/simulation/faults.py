@@ -66,11 +66,13 @@ class Faults:
                 for client in hit:
                     client.skew(plan.value)
             case "hang":
-                for client in hit:
-                    client.process.hang()
+                # These: a client that crashes meanwhile has another one then.
+                processes = [client.process for client in hit]
+                for process in processes:
+                    process.hang()
                 await asyncio.sleep(seconds)
-                for client in hit:
-                    client.process.resume()
+                for process in processes:
+                    process.resume()
             case "crash" | "vanish" | "cancel":
                 mains = [(client, client.main) for client in hit if client.main is not None]
                 for client, _ in mains:  # others have not begun

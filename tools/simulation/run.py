@@ -74,7 +74,10 @@ def run(world: World, *, core: MakeCore = Broker, is_traced: bool = False) -> Ou
                 outcome.broken.append(Broken("deadlock", str(error)))
             except Exception as error:  # of a recovery, say: whatever it is, this world has shown it
                 outcome.broken.append(Broken("exception", repr(error)))
-            _end_tasks(loop)
+            try:
+                _end_tasks(loop)
+            except DeadlockError as error:
+                outcome.broken.append(Broken("deadlock", f"at the end: {error}"))
             outcome.broken += [Broken("exception", text) for text in (*loop.failures, *errors)]
         outcome.digest, outcome.elapsed = simulation.network.digest, loop.elapsed
         outcome.trace = simulation.network.trace

@@ -104,7 +104,8 @@ class Knowledge:
             window = self.semantics.ordered
         else:
             window = self.semantics.nack if lease.was_changed else self.semantics.revive
-        return self.after_pauses(lease.end.plus(window))
+        # A lease that ends in a pause ends after it, and only then the way back begins.
+        return self.after_pauses(self.after_pauses(lease.end).plus(window))
 
     def after_pauses(self, interval: Interval) -> Interval:
         """Return an interval whose latest moment is not in a pause: nothing becomes visible then."""

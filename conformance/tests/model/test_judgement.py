@@ -359,6 +359,11 @@ PAIRS: dict[str, tuple[str, Story, Story]] = {
         leased().at(20).change("m", 30, code="INTERNAL_SERVER_ERROR").at(30).change("m", 30),
         leased().at(20).change("m", 30, code="INTERNAL_SERVER_ERROR").at(30).change("m", 30, code=INVALID),
     ),
+    "redelivered late, and a lease that ended in a pause": (
+        "wake",
+        leased().at(5).pause(4.0).at(15).receive("m", attempt=2, begun=12.5),
+        leased().at(5).pause(8.0).at(15).receive("m", attempt=2, begun=13.5),
+    ),
     "lease lost in a restart": (
         "lease",
         leased().restart().at(1).receive("m", attempt=2),
