@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Iterable, Sequence
+from contextlib import suppress
 from functools import partial
 from typing import TypeVar
 
@@ -195,8 +196,10 @@ class LeaseSettler:
 
     async def abandon_all(self, messages: Iterable[ReceivedMessage]) -> None:
         """Release all messages that are not settled, concurrently and within a few seconds; never raises."""
-        with anyio.move_on_after(_ABANDON_SECONDS, shield=True):
-            await asyncio.gather(*(self._abandon(message) for message in messages if not message.is_settled))
+        # Not anyio's time limit: it lets a cancellation pass that a call has raised anew, without its text.
+        with anyio.CancelScope(shield=True), suppress(TimeoutError):
+            async with asyncio.timeout(_ABANDON_SECONDS):
+                await asyncio.gather(*(self._abandon(message) for message in messages if not message.is_settled))
 
     async def _abandon(self, message: ReceivedMessage) -> None:
         try:

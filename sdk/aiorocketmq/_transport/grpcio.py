@@ -198,6 +198,7 @@ class Channel:
             call = self._unary(path)(payload, timeout=timeout, metadata=tuple(metadata))
             self._in_flight.add(call)
             try:
+                await _completed(call)
                 answer: bytes = await call
                 return answer
             finally:
@@ -248,6 +249,19 @@ class Channel:
         self._in_flight.discard(call)
         if self._emptied is not None and not self._in_flight:
             self._emptied.set()
+
+
+async def _completed(call: grpc.aio.Call) -> None:
+    """Wait for the end of a call; if cancelled, cancel it.
+
+    grpcio raises a cancellation of its own instead of ours, without the text by which anyio knows that of a scope."""
+    completed: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+    call.add_done_callback(lambda _: None if completed.done() else completed.set_result(None))
+    try:
+        await completed
+    except asyncio.CancelledError:
+        call.cancel()
+        raise
 
 
 class _Stream:

@@ -7,6 +7,7 @@ import gc
 from collections.abc import AsyncIterator
 from typing import Any
 
+import anyio
 import grpc
 import pytest
 from aiorocketmq._transport.grpcio import Channel
@@ -174,6 +175,18 @@ async def test_a_cancelled_call_is_cancelled_at_the_server_too(channel: Channel,
         await server.left.wait()
         server.left.clear()
         assert not channel.in_flight
+
+
+@pytest.mark.parametrize("path", [ONE, MANY])
+async def test_a_time_limit_of_anyio_ends_a_call(channel: Channel, server: Server, path: str) -> None:
+    """Its cancellation keeps the text by which anyio knows it; otherwise the whole task would be cancelled."""
+    with anyio.move_on_after(0.2) as limit:
+        if path == ONE:
+            await channel.unary(ONE, b"WAIT", (), 10.0)
+        else:
+            await channel.server_stream(MANY, b"0 WAIT", (), 10.0, lambda answer: None)
+    assert limit.cancelled_caught
+    await asyncio.wait_for(server.left.wait(), 5.0)
 
 
 async def test_what_a_taker_raises_ends_the_call(channel: Channel, server: Server) -> None:
