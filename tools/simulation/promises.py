@@ -187,7 +187,9 @@ class Promises:
                 continue
             if second.begun < first.ended and self.is_calm(first.begun - SETTLED, second.begun):
                 yield Broken("beside", f"{_name(second)} while {_name(first)} ran")
-            elif first.result == "ok" and self._is_undisturbed(first):
+            elif first.result == "ok" and self._is_undisturbed(
+                first, second.begun if group.kind == "pull" else 0.0
+            ):
                 yield Broken("twice", f"{_name(second)} although {_name(first)} had succeeded")
             elif first.result in ("fail", "later") and group.kind == "push":
                 steps = group.steps
@@ -202,8 +204,9 @@ class Promises:
                 ):
                     yield Broken("early", f"{_name(second)}, {came:.3f} s after a failure, not {pause:g}")
 
-    def _is_undisturbed(self, handling: Handling) -> bool:
-        """Return whether the end of a handler must have reached the broker.
+    def _is_undisturbed(self, handling: Handling, until: float) -> bool:
+        """Return whether the end of a handler must have reached the broker, also if that takes until a moment: pull
+        consumers commit whole batches.
 
         A broken connection alone does not matter, unless it may have interrupted a renewal of the lease."""
         arrived = max(
@@ -219,7 +222,7 @@ class Promises:
         )
         is_short = handling.ended - arrived < self._members[handling.client].invisible / 2 - SETTLED
         but = ("cut", "streams") if is_short else ()
-        return self.is_calm(arrived - SETTLED, handling.ended + SETTLED, but=but)
+        return self.is_calm(arrived - SETTLED, max(handling.ended + SETTLED, until), but=but)
 
     def _keeps(self, group: GroupPlan, handling: Handling) -> bool:
         """Return whether the consumer keeps the lease while it handles the message."""

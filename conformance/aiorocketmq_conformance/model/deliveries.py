@@ -197,8 +197,7 @@ class Deliveries:
         if knowledge.is_unnoticed(receive):
             return
         since = max(knowledge.available(receive.group, copy).high, receive.begun.at)
-        since = knowledge.after_pauses(Interval(since, since)).high
-        late = one.at.at - since - knowledge.semantics.wake
+        late = one.at.at - since - knowledge.semantics.wake - knowledge.paused(since, one.at.at)
         if since < FOREVER and late > 0:
             self._report("wake", f"a waiting poll was answered {late:.3f} s too late", one)
 

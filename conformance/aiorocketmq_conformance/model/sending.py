@@ -74,8 +74,12 @@ class Sending:
         message = self._knowledge.messages[end.message]
         message.deciding += 1
         is_possible = end.code in {OK, *SERVER_FAULTS} and not message.is_rolled_back
-        if end.decision == "commit" and is_possible and message.committed is None:
-            message.committed = end.begun
+        if end.decision == "commit" and is_possible:
+            if message.committed is None:
+                message.committed = end.begun
+            elif not self._knowledge.semantics.checks_leases:
+                # After a check such a server takes a commit again, and stores the message again.
+                message.is_repeated = True
 
     def end_end(self, end: EndTransaction) -> None:
         """Judge the response to the end of a transaction."""

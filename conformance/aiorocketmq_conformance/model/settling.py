@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from enum import Enum
 
 from aiorocketmq_conformance.model.calls import OK, UNKNOWN, Ack, Change, Forward, Instant
@@ -32,6 +33,8 @@ class Settling:
         self._knowledge = knowledge
         self._changing: dict[Instant, State] = {}
         """The states of handles when their changes began: a change moves the end of the lease that it is judged by."""
+        self._using: Counter[str] = Counter()
+        """Calls in progress by handle, apart from those that are refused."""
 
     def state_of(self, call: Ack | Change | Forward, id_: str, handle: str, ended: Instant) -> State:
         """Return the state of a handle from the begin of a call until `ended`."""
@@ -55,18 +58,30 @@ class Settling:
             return State.UNCLEAR
         return State.GOOD if lease.handles[handle] else State.REPLACED
 
+    def _begin_use(self, handle: str, code: str) -> None:
+        self._using[handle] += code in {OK, *SERVER_FAULTS}
+
+    def _end_use(self, handle: str, code: str) -> None:
+        self._using[handle] -= code in {OK, *SERVER_FAULTS}
+
+    def _overtaken(self, state: State, handle: str, code: str) -> State:
+        """Return the state of a handle that is refused: another call in progress may have used it up already."""
+        is_overtaken = state is State.GOOD and code == INVALID and self._using[handle] > 0
+        return State.UNCLEAR if is_overtaken else state
+
     # Acks
 
     def begin_ack(self, ack: Ack) -> None:
         """From its begin on, an ack may have settled its messages."""
-        for id_, handle in ack.entries:
+        for (id_, handle), code in zip(ack.entries, _codes(ack), strict=True):
+            self._begin_use(handle, code)
             self._may_settle(ack.group, ack.topic, id_, handle, ack.begun)
 
     def end_ack(self, ack: Ack) -> None:
         """Judge each entry on its own, and the code of the whole response."""
         report = self._knowledge.report
         states = [self.state_of(ack, id_, handle, ack.ended) for id_, handle in ack.entries]
-        codes = ack.codes if len(ack.codes) == len(ack.entries) else (ack.code,) * len(ack.entries)
+        codes = _codes(ack)
         if ack.code != UNKNOWN and ack.codes and len(ack.codes) != len(ack.entries):
             text = f"an ack of {len(ack.entries)} entries was answered with {len(ack.codes)}"
             report("ack", text, ack.ended)
@@ -76,6 +91,8 @@ class Settling:
             report("ack", "the entries of the response are not those of the request", ack.ended)
         taken: set[str] = set()
         for (id_, handle), state, code in zip(ack.entries, states, codes, strict=True):
+            self._end_use(handle, code)
+            state = self._overtaken(state, handle, code)
             # A handle that occurs twice in one request is settled by its first entry.
             state = State.SETTLED if handle in taken and state is State.GOOD else state
             taken.add(handle)
@@ -99,11 +116,14 @@ class Settling:
 
     def begin_forward(self, forward: Forward) -> None:
         """From its begin on, a forward may have settled its message."""
+        self._begin_use(forward.handle, forward.code)
         self._may_settle(forward.group, forward.topic, forward.message, forward.handle, forward.begun)
 
     def end_forward(self, forward: Forward) -> None:
         """Judge a forward to the dead letters."""
+        self._end_use(forward.handle, forward.code)
         state = self.state_of(forward, forward.message, forward.handle, forward.ended)
+        state = self._overtaken(state, forward.handle, forward.code)
         if self._knowledge.semantics.checks_leases:
             allowed = {State.GOOD: {OK}, State.UNCLEAR: {OK, INVALID}}.get(state, {INVALID})
         else:
@@ -118,6 +138,7 @@ class Settling:
 
     def begin_change(self, change: Change) -> None:
         """From its begin on, a change may have ended the old lease."""
+        self._begin_use(change.handle, change.code)
         recorded = self._knowledge.leases.get(change.handle)
         state = self.state_of(change, change.message, change.handle, change.begun)
         self._changing[change.begun] = state
@@ -134,7 +155,8 @@ class Settling:
         """Judge a change, and move the end of the lease."""
         report, semantics = self._knowledge.report, self._knowledge.semantics
         recorded = self._knowledge.leases.get(change.handle)
-        state = self._changing.pop(change.begun)
+        self._end_use(change.handle, change.code)
+        state = self._overtaken(self._changing.pop(change.begun), change.handle, change.code)
         if state is State.GOOD and recorded is not None and not recorded[3].handles[change.handle]:
             state = State.UNCLEAR  # another change has replaced it meanwhile
         allowed = self._change_codes(state, change.seconds)
@@ -232,6 +254,10 @@ def settle(copy: Copy, lease: Lease, begun: Instant, ended: Instant) -> None:
     lease.end = Interval(FOREVER, FOREVER)
     if copy.settled is None:
         copy.settled, copy.settled_by = begun, ended
+
+
+def _codes(ack: Ack) -> tuple[str, ...]:
+    return ack.codes if len(ack.codes) == len(ack.entries) else (ack.code,) * len(ack.entries)
 
 
 def _list(codes: set[str]) -> str:

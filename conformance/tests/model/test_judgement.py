@@ -364,6 +364,11 @@ PAIRS: dict[str, tuple[str, Story, Story]] = {
         leased().at(5).pause(4.0).at(15).receive("m", attempt=2, begun=12.5),
         leased().at(5).pause(8.0).at(15).receive("m", attempt=2, begun=13.5),
     ),
+    "a poll that waits while a message is visible, and is stopped by a pause": (
+        "wake",
+        sent().pause(0.5).at(4.0).receive("m", begun=0.0, stored=0.0),
+        sent().at(0.1).pause(3.5).at(4.0).receive("m", begun=0.05, stored=0.0),
+    ),
     "lease lost in a restart": (
         "lease",
         leased().restart().at(1).receive("m", attempt=2),
@@ -453,4 +458,33 @@ def test_parked_polls_may_miss_a_reset_as_declared() -> None:
     # The poll was parked before the resets.
     story.events[-1] = replace(story.events[-1], begun=story.events[2].ended)
     assert story.rules(DOCUMENTED) == ["wake"]
+    assert story.rules(APACHE) == []
+
+
+@pytest.mark.parametrize("call", ["change", "forward"])
+def test_a_call_that_overlaps_one_with_the_same_handle_may_be_refused(call: str) -> None:
+    """A request that a proxy has doubled: the copy may be refused before the first one has its response."""
+
+    def story(code: str, *, overlaps: bool) -> list[str]:
+        begun = leased()
+        arguments = ("m", 20.0) if call == "change" else ("m",)
+        getattr(begun, call)(*arguments, code=code)
+        first = begun.events.pop()
+        begun.handles["m"] = first.handle
+        getattr(begun.at(1), call)(*arguments, code=INVALID)
+        if not overlaps:
+            begun.events.append(replace(first, begun=begun.instant(), ended=begun.instant()))
+        else:
+            begun.events.append(replace(first, ended=begun.instant()))
+        return begun.rules()
+
+    assert story("OK", overlaps=True) == []
+    assert story("OK", overlaps=False) == [call]
+    assert story(INVALID, overlaps=True) == [call, call]
+
+
+def test_a_server_that_takes_a_decision_again_stores_the_message_again() -> None:
+    story = Story(type_="TRANSACTION").send("m").end("m").receive("m").receive("m")
+    assert "lease" in story.rules(APACHE)
+    story = Story(type_="TRANSACTION").send("m").end("m").end("m").receive("m").receive("m")
     assert story.rules(APACHE) == []

@@ -199,7 +199,9 @@ class LeaseSettler:
         # Not anyio's time limit: it lets a cancellation pass that a call has raised anew, without its text.
         with anyio.CancelScope(shield=True), suppress(TimeoutError):
             async with asyncio.timeout(_ABANDON_SECONDS):
-                await asyncio.gather(*(self._abandon(message) for message in messages if not message.is_settled))
+                await asyncio.gather(
+                    *(self._abandon(message) for message in messages if not message.is_settled)
+                )
 
     async def _abandon(self, message: ReceivedMessage) -> None:
         try:
