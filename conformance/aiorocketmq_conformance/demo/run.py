@@ -146,7 +146,8 @@ async def _judge(options: Options, progress: Progress) -> tuple[RunResult, ...]:
                 expected = deviations.bundled(broker.deviations, known=registry, today=date.today())
                 run = Run(cases, broker, deviations=expected, on_result=_counting(step, len(cases)))
                 results.append(await run.finish())
-            step.update(results[-1].headline)
+            failed = [each.case.id for each in results[-1].results if each.verdict.fails_the_run]
+            step.update(results[-1].headline + (f" ({', '.join(failed)})" if failed else ""))
     return tuple(results)
 
 
