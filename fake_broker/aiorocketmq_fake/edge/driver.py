@@ -93,7 +93,8 @@ class Driver:
 
     def run(self, command: Callable[..., R], *arguments: object, **keywords: object) -> R:
         """Run one command of the core now, and process its outputs; a Refusal propagates."""
-        now = self.clock.now()
+        # A paused broker does nothing but notice what its clients cancel: its timers wait for the end of the pause.
+        now = self.core.now if self.frozen else self.clock.now()
         if self.journal is not None:
             self.journal.admit(command.__name__)
         try:

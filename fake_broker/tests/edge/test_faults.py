@@ -393,3 +393,20 @@ async def test_a_paused_broker_does_nothing_and_makes_up_for_it_once(
     assert [one.system_properties.delivery_attempt for one in again.messages] == [2]
     (lease,) = broker.leases("g")
     assert lease.ends_at >= broker.clock.now() + 9
+
+
+async def test_a_poll_that_is_cancelled_during_a_pause_gets_nothing(
+    broker: FakeBroker, connect: Callable[..., Any], until: Until
+) -> None:
+    consumer = connect(broker)
+    await consumer.subscribe("g", "t")
+    await consumer.send("t", b"1")
+    assert len((await consumer.receive("g", "t", invisible=10, wait=5)).messages) == 1
+    polling = asyncio.create_task(consumer.receive("g", "t", invisible=10, wait=30))
+    await until(lambda: broker.clock.parked)
+    with broker.pause():
+        await broker.clock.advance(seconds=60)
+        polling.cancel()
+        await until(lambda: not broker.clock.parked)
+    again = await consumer.receive("g", "t", invisible=10, wait=5)
+    assert [one.system_properties.delivery_attempt for one in again.messages] == [2]
