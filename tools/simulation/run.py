@@ -260,6 +260,7 @@ class Simulation:
                 self._outcome.broken.append(Broken("exception", f"{client.name}: {error!r}"))
         await asyncio.sleep(RESTING)
         for machine in self._machines:
+            machine.door.stopping()  # polls of clients that could not say goodbye are still waiting
             await machine.node.stop()
         await asyncio.sleep(RESTING)
         left = asyncio.all_tasks() - {asyncio.current_task()}
