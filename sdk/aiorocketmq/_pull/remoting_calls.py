@@ -124,40 +124,52 @@ class RemotingPullCalls:
                 topic=queue.topic,
                 group=self._group,
             )
-        matching: list[Record] = []
-        if answer.code == ResponseCode.SUCCESS:
-            if next_offset <= offset or not answer.body:
-                why = f"it leads from offset {offset} to {next_offset} with {len(answer.body)} bytes of messages"
-                raise self._session.malformed(f"a pull from {queue}", ValueError(why))
-            limit = self._session.network.max_decompressed_body
-            try:
-                matching = [
-                    each
-                    for record in read_records(answer.body)
-                    for each in unwrapped(record, limit, unpack_with_extra)
-                ]
-            except MalformedRecordError as error:
-                raise self._session.malformed(f"a message of {queue}", error) from error
-        here = next_offset
+        matching = self._records(queue, answer, offset, next_offset)
+        continued_at = next_offset
         if matching:
             # Messages of a static topic, and of a batch stored as one, have other offsets of their own.
             first = matching[0].queue_offset
-            here = first if offset < first < next_offset else offset
-        try:
-            is_gap = _is_gap(answer, offset, here, filter_.is_sql or bool(self._tags_of(filter_)))
-        except ValueError as error:
-            raise self._session.malformed("a pull", error) from error
+            continued_at = first if offset < first < next_offset else offset
+        is_gap = continued_at != offset and self._is_gap(answer, offset, continued_at, filter_)
         if is_gap:
             logger.warning(
                 "%s has no offset %d (%s), reading continues at %d",
                 queue,
                 offset,
                 answer.remark,
-                here,
+                continued_at,
                 extra=self._session.log_fields(),
             )
         messages, log_offsets = await self._messages(queue, matching, filter_)
-        return Pulled(messages, next_offset, here if is_gap else None, log_offsets)
+        return Pulled(messages, next_offset, continued_at if is_gap else None, log_offsets)
+
+    def _records(self, queue: MessageQueue, answer: Frame, offset: int, next_offset: int) -> list[Record]:
+        """Parse the messages of a pull, those of batches one by one; MalformedAnswerError if it makes no sense."""
+        if answer.code != ResponseCode.SUCCESS:
+            return []
+        if next_offset <= offset or not answer.body:
+            why = f"it leads from offset {offset} to {next_offset} with {len(answer.body)} bytes of messages"
+            raise self._session.malformed(f"a pull from {queue}", ValueError(why))
+        limit = self._session.network.max_decompressed_body
+        try:
+            return [
+                each
+                for record in read_records(answer.body)
+                for each in unwrapped(record, limit, unpack_with_extra)
+            ]
+        except MalformedRecordError as error:
+            raise self._session.malformed(f"a message of {queue}", error) from error
+
+    def _is_gap(self, answer: Frame, offset: int, continued_at: int, wanted: FilterText) -> bool:
+        """Whether reading continues elsewhere than at `offset` because the broker has nothing there.
+
+        Messages that were filtered out are no such gap, but messages that were deleted meanwhile are: all that are
+        passed over without a filter, and those below the smallest offset with one."""
+        is_searched = answer.code in (ResponseCode.SUCCESS, ResponseCode.PULL_RETRY_IMMEDIATELY)
+        is_filtered = wanted.is_sql or bool(self._tags_of(wanted))
+        if is_searched and is_filtered and answer.remark != "MESSAGE_WAS_REMOVING" and continued_at > offset:
+            return "minOffset" in answer.fields and self._number(answer, "minOffset", "a pull") > offset
+        return True
 
     async def _request_pull(
         self, queue: MessageQueue, offset: int, wanted: FilterText, *, wait: float, timeout: float
@@ -280,14 +292,3 @@ class RemotingPullCalls:
             return answer.number(name, least=least)
         except ValueError as error:
             raise self._session.malformed(what, error) from error
-
-
-def _is_gap(answer: Frame, offset: int, here: int, is_filtered: bool) -> bool:
-    """Whether reading continues at `here` because the broker has nothing at `offset`.
-
-    Messages that were filtered out are no such gap, but messages that were deleted meanwhile are: all that are passed
-    over without a filter, and those below the smallest offset with one."""
-    is_searched = answer.code in (ResponseCode.SUCCESS, ResponseCode.PULL_RETRY_IMMEDIATELY)
-    if is_searched and is_filtered and answer.remark != "MESSAGE_WAS_REMOVING" and here >= offset:
-        return here > offset and "minOffset" in answer.fields and answer.number("minOffset") > offset
-    return here != offset
