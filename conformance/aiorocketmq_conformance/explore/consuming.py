@@ -25,7 +25,7 @@ from aiorocketmq_conformance.model.calls import (
 )
 from aiorocketmq_conformance.model.semantics import Semantics
 from aiorocketmq_conformance.probe import requests
-from aiorocketmq_conformance.probe.answers import Delivery, Received, code_name, code_of
+from aiorocketmq_conformance.probe.answers import Delivery, Received, code_name, code_of, seconds_of
 from aiorocketmq_conformance.probe.client import ProbeClient
 
 HOLD = 2.0
@@ -117,9 +117,7 @@ class Consuming:
                 group=member.group,
                 ordered=reply.subscription.fifo,
                 max_attempts=reply.backoff_policy.max_attempts,
-                steps=tuple(
-                    each.seconds + each.nanos / 1e9 for each in reply.backoff_policy.customized_backoff.next
-                ),
+                steps=tuple(map(seconds_of, reply.backoff_policy.customized_backoff.next)),
             ),
         )
 
@@ -266,7 +264,6 @@ class Consuming:
     def _delivered(self, one: Delivery, begun: Instant) -> Delivered:
         at, wall = one.at - self._scribe.started, self._scribe.wall(0.0)
         system = one.message.system_properties
-        due = system.delivery_timestamp
         return Delivered(
             content=content_of(one.message),
             attempt=one.attempt,
@@ -274,7 +271,9 @@ class Consuming:
             queue=one.queue,
             offset=one.offset,
             stored=one.stored_at - wall,
-            due=due.seconds + due.nanos / 1e9 - wall if system.HasField("delivery_timestamp") else None,
+            due=seconds_of(system.delivery_timestamp) - wall
+            if system.HasField("delivery_timestamp")
+            else None,
             after=self._scribe.after(begun, at),
             at=self._scribe.instant(at),
         )

@@ -39,6 +39,17 @@ RESOLUTIONS = {
 }
 
 
+def receipts_of(response: pb.SendMessageResponse) -> tuple[Receipt, ...]:
+    """Return the entries of a response with OK to a send."""
+    code = code_of(response)
+    if code != "OK":
+        return ()
+    return tuple(
+        Receipt(code_of(entry) if entry.HasField("status") else code, entry.offset, entry.transaction_id)
+        for entry in response.entries
+    )
+
+
 def content_of(message: pb.Message) -> Content:
     """Return the content of a message as a server sent it."""
     system = message.system_properties
@@ -191,17 +202,13 @@ class Producing:
         begun = self._scribe.instant()
         reply = await client.send(*map(self._wire, messages))
         code = code_of(reply)
-        receipts = tuple(
-            Receipt(code_of(entry) if entry.HasField("status") else code, entry.offset, entry.transaction_id)
-            for entry in reply.entries
-        )
         self._scribe.add(
             begun,
             Send(
                 client=client.client_id,
                 messages=tuple(messages),
                 code=code,
-                receipts=receipts if code == "OK" else (),
+                receipts=receipts_of(reply),
             ),
         )
         if code == "OK" and len(reply.entries) == len(messages):

@@ -9,6 +9,11 @@ from typing import Protocol
 from aiorocketmq.wire import messages as pb
 
 
+def seconds_of(time: pb.Duration | pb.Timestamp) -> float:
+    """Return a duration in seconds, a time stamp in Unix seconds."""
+    return time.seconds + time.nanos / 1e9
+
+
 def code_name(code: int) -> str:
     """Return the name of a v2 code, or the number if it is not in the contract."""
     return pb.Code.Name(code) if code in pb.Code.values() else str(code)  # type: ignore[arg-type]  # any number is possible
@@ -113,14 +118,12 @@ class Delivery:
     @property
     def stored_at(self) -> float:
         """The store time stamp, Unix seconds."""
-        stamp = self.message.system_properties.store_timestamp
-        return stamp.seconds + stamp.nanos / 1e9
+        return seconds_of(self.message.system_properties.store_timestamp)
 
     @property
     def born_at(self) -> float:
         """The born time stamp, Unix seconds."""
-        stamp = self.message.system_properties.born_timestamp
-        return stamp.seconds + stamp.nanos / 1e9
+        return seconds_of(self.message.system_properties.born_timestamp)
 
     def __repr__(self) -> str:
         return f"<{self.body[:24]!r} attempt {self.attempt} at {self.at:.3f}>"

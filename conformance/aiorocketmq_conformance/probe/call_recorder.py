@@ -30,6 +30,8 @@ from aiorocketmq.subscription import Sql, Tags
 from aiorocketmq.transaction import Resolution
 from aiorocketmq.wire import messages as pb
 
+from aiorocketmq_conformance.probe.answers import seconds_of
+
 OnResponse = Callable[[Any], None]
 """Records the outcome of a call: a response, the frames of a stream, None if unknown."""
 ROLES = {
@@ -92,7 +94,7 @@ class CallRecorder:
         if client.group is None:
             return
         policy = settings.backoff_policy
-        steps = tuple(_seconds(step) for step in policy.customized_backoff.next)
+        steps = tuple(seconds_of(step) for step in policy.customized_backoff.next)
         limit = policy.max_attempts or None
         ordered = settings.subscription.fifo
         grain = "message_group" if self.order_grain == "group" else self.order_grain
@@ -158,7 +160,7 @@ class CallRecorder:
         shared: dict[str, Any] = {
             "client": self._client(client_id, None, request.group.name),
             "operation": self._operation(),
-            "invisible": _seconds(request.invisible_duration)
+            "invisible": seconds_of(request.invisible_duration)
             if request.HasField("invisible_duration")
             else None,
             "auto_renew": request.auto_renew,
@@ -215,7 +217,7 @@ class CallRecorder:
             return ignore
         common = self._settling(client_id, request, lease, request.receipt_handle)
         # The reason of a probe's lease change is unknown; it sets the time of redelivery.
-        common |= {"invisible": _seconds(request.invisible_duration), "reason": ChangeReason.RETRY}
+        common |= {"invisible": seconds_of(request.invisible_duration), "reason": ChangeReason.RETRY}
         self.emit(ChangeEvent(**common, phase=Phase.INVOKE))
 
         def on_response(reply: pb.ChangeInvisibleDurationResponse | None) -> None:
@@ -385,7 +387,3 @@ def _moment(system: pb.SystemProperties, name: str) -> int | None:
         return None
     stamp = getattr(system, name)
     return int(stamp.seconds) * 1_000_000 + int(stamp.nanos) // 1000
-
-
-def _seconds(duration: Any) -> float:
-    return float(duration.seconds + duration.nanos / 1e9)

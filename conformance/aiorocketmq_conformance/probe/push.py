@@ -13,7 +13,7 @@ from typing import Self
 from aiorocketmq.wire import messages as pb
 
 from aiorocketmq_conformance.blocks import Step
-from aiorocketmq_conformance.probe.answers import Delivery, code_name, code_of, status_text
+from aiorocketmq_conformance.probe.answers import Delivery, code_name, code_of, seconds_of, status_text
 from aiorocketmq_conformance.probe.client import ProbeClient
 from aiorocketmq_conformance.probe.clock import Clock, within
 from aiorocketmq_conformance.verdicts import Blocked
@@ -201,11 +201,7 @@ def interval(settings: pb.Settings, attempt: int) -> float:
     policy = settings.backoff_policy
     if policy.WhichOneof("strategy") == "exponential_backoff":
         steps = policy.exponential_backoff
-        first, most = _seconds(steps.initial), _seconds(steps.max)
+        first, most = seconds_of(steps.initial), seconds_of(steps.max)
         return float(min(first * steps.multiplier ** (attempt - 1), most))
     table = policy.customized_backoff.next
-    return _seconds(table[min(attempt, len(table)) - 1])
-
-
-def _seconds(field: object) -> float:
-    return float(field.seconds + field.nanos / 1e9)  # type: ignore[attr-defined]  # a Duration
+    return seconds_of(table[min(attempt, len(table)) - 1])

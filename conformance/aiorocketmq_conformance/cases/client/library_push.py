@@ -11,6 +11,7 @@ from aiorocketmq.wire import messages as pb
 from aiorocketmq_conformance.case import EXTENSION, INFORMATIONAL, SHOULD, case
 from aiorocketmq_conformance.cases.client.library_proxy import REAL, SDK, push_consumer, through_proxy, until
 from aiorocketmq_conformance.fixture import Fixture
+from aiorocketmq_conformance.probe.answers import seconds_of
 from aiorocketmq_conformance.probe.proxy import ProxyFaults
 from aiorocketmq_conformance.tolerances import PROMPT, nack_window
 
@@ -299,7 +300,7 @@ async def sdk_first_step(fixture: Fixture) -> None:
     def observe(name: str, request: bytes) -> None:
         if name == "ChangeInvisibleDuration":
             span = pb.ChangeInvisibleDurationRequest.FromString(request).invisible_duration
-            durations.append(span.seconds + span.nanos / 1e9)
+            durations.append(seconds_of(span))
 
     async def handle(_: ReceivedMessage) -> None:
         raise RuntimeError("the handler's own failure")

@@ -11,7 +11,7 @@ from aiorocketmq.wire.methods import METHODS
 from aiorocketmq_conformance.case import case
 from aiorocketmq_conformance.fixture import Fixture
 from aiorocketmq_conformance.probe import requests
-from aiorocketmq_conformance.probe.answers import code_of
+from aiorocketmq_conformance.probe.answers import code_of, seconds_of
 from aiorocketmq_conformance.probe.telemetry import StreamEnded
 
 # Java's ClientSessionImpl fails if settings are not answered by then; plus a margin for a busy machine.
@@ -64,14 +64,13 @@ async def _consumer_settings(fixture: Fixture, kind: int, *, ordered: bool, atte
     assert [entry.topic.name for entry in settings.subscription.subscriptions] == [topic]
     assert settings.subscription.fifo is ordered
     assert settings.subscription.receive_batch_size == fixture.number("batch.max")
-    poll = settings.subscription.long_polling_timeout
-    assert poll.seconds + poll.nanos / 1e9 == fixture.number("poll.max")
+    assert seconds_of(settings.subscription.long_polling_timeout) == fixture.number("poll.max")
     policy = settings.backoff_policy
     assert policy.max_attempts == attempts
     strategy = policy.WhichOneof("strategy")
     assert strategy, "no back-off strategy"
     if strategy == "customized_backoff":
-        steps = [step.seconds + step.nanos / 1e9 for step in policy.customized_backoff.next]
+        steps = list(map(seconds_of, policy.customized_backoff.next))
         assert steps, "an empty list of intervals"
         assert steps == sorted(steps), f"intervals do not grow: {steps}"
         assert steps[0] > 0

@@ -11,7 +11,7 @@ from aiorocketmq_conformance.case import INFORMATIONAL, SHOULD, case
 from aiorocketmq_conformance.consumer import LEASE, Consumer, Sent
 from aiorocketmq_conformance.fixture import Fixture, once_each
 from aiorocketmq_conformance.probe import requests
-from aiorocketmq_conformance.probe.answers import Delivery, code_of
+from aiorocketmq_conformance.probe.answers import Delivery, code_of, seconds_of
 from aiorocketmq_conformance.tolerances import PROMPT, expiry_window, lag
 
 NEEDS = ("type.delay",)
@@ -33,8 +33,7 @@ async def later(
 
 def due(sent: Sent) -> float:
     """Return when a message is due, in seconds on the case's clock."""
-    stamp = sent.message.system_properties.delivery_timestamp
-    return stamp.seconds + stamp.nanos / 1e9 - sent.wall + sent.at
+    return seconds_of(sent.message.system_properties.delivery_timestamp) - sent.wall + sent.at
 
 
 def check_time(fixture: Fixture, sent: Sent, delivery: Delivery) -> None:
@@ -165,10 +164,8 @@ async def fields(fixture: Fixture) -> None:
     system = delivery.message.system_properties
     requested = sent.message.system_properties.delivery_timestamp
     # Servers store milliseconds.
-    due_at = system.delivery_timestamp.seconds + system.delivery_timestamp.nanos / 1e9
-    assert abs(due_at - (requested.seconds + requested.nanos / 1e9)) <= 0.002, (
-        f"delivered with {due_at}, sent with {requested}"
-    )
+    due_at = seconds_of(system.delivery_timestamp)
+    assert abs(due_at - seconds_of(requested)) <= 0.002, f"delivered with {due_at}, sent with {requested}"
     assert system.message_type == pb.MessageType.DELAY
     assert (delivery.attempt, delivery.text, system.tag) == (1, "body", "a")
     assert delivery.stored_at >= due_at - fixture.number("early"), "stored before it was due"
