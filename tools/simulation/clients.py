@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable
+from abc import ABC, abstractmethod
+from collections.abc import Awaitable, Callable, Mapping
 from contextlib import AbstractAsyncContextManager, aclosing
 from random import Random
 from typing import Any
@@ -41,7 +42,7 @@ class Rollback(Exception):
     """A block of a transaction fails as planned."""
 
 
-class Client:
+class Client(ABC):
     """One application over all of its lives."""
 
     def __init__(
@@ -59,10 +60,7 @@ class Client:
         self.process = Process(plan.name)
         self.client: Any = None
         """The client of the library that runs now; None without one. Any: they share no class."""
-        self.started_at = 0.0
-        """When it was ready last."""
         self.main: asyncio.Task[None] | None = None
-        self.stopped_in = 0.0
         self._world = world
         self._network = network
         self._ledger = ledger
@@ -71,19 +69,11 @@ class Client:
         self._leaving = asyncio.Event()
         self._skew = 0.0
 
-    @property
-    def is_leaving(self) -> bool:
-        """Whether it was told to leave."""
-        return self._leaving.is_set()
-
-    @property
-    def is_running(self) -> bool:
-        """Whether it should be working now."""
-        return self.client is not None and not self.is_leaving and not self.process.is_dead
-
     def launch(self) -> None:
         """Start a new process, unless it was told to leave."""
-        if self.is_leaving or (self.main is not None and not self.main.done() and not self.process.is_dead):
+        if self._leaving.is_set() or (
+            self.main is not None and not self.main.done() and not self.process.is_dead
+        ):
             return
         self.life += 1
         self.process = Process(self.name)
@@ -127,36 +117,36 @@ class Client:
         loop = self._network.loop
         while not self._leaving.is_set():
             try:
-                async with Connection(
-                    self._address,
-                    transport=MemoryTransport(self._network, self.process),
-                    environment=Environment(
-                        wall=loop.wall,
-                        random=Random(f"{self._world.seed}/{self.name}/{self.life}"),
-                        host=self.name,
-                        process=self.life,
-                        message_ids=MessageIds(bytes([2, 0, 0, 0, 0, self._place]), self.life),
-                    ),
-                ) as connection:
-                    async with self._opened(connection) as client:
-                        self.client, self.started_at = client, loop.elapsed
-                        try:
-                            await self._use(client)
-                        finally:
-                            self.client = None
-                            begun = loop.elapsed
-                    self.stopped_in = loop.elapsed - begun
+                async with (
+                    Connection(
+                        self._address,
+                        transport=MemoryTransport(self._network, self.process),
+                        environment=Environment(
+                            wall=loop.wall,
+                            random=Random(f"{self._world.seed}/{self.name}/{self.life}"),
+                            host=self.name,
+                            process=self.life,
+                            message_ids=MessageIds(bytes([2, 0, 0, 0, 0, self._place]), self.life),
+                        ),
+                    ) as connection,
+                    self._opened(connection) as client,
+                ):
+                    self.client = client
+                    try:
+                        await self._use(client)
+                    finally:
+                        self.client = None
             except BackgroundTaskError as error:
                 self._ledger.failures.append(("task", f"{self.name}: {error}"))
             except RocketMQError as error:
                 self._ledger.errors.append(f"{loop.elapsed:.3f} {self.name}: {error}")
             await asyncio.sleep(RESTART)
 
-    def _opened(self, connection: Connection) -> AbstractAsyncContextManager[Any]:
-        raise NotImplementedError
+    @abstractmethod
+    def _opened(self, connection: Connection) -> AbstractAsyncContextManager[Any]: ...
 
-    async def _use(self, client: Any) -> None:
-        raise NotImplementedError
+    @abstractmethod
+    async def _use(self, client: Any) -> None: ...
 
 
 class ProducerClient(Client):
@@ -363,4 +353,8 @@ async def _first(task: asyncio.Task[None], leaving: Awaitable[object]) -> None:
         await asyncio.wait((task, waiting))
 
 
-CONSUMERS = {"push": PushClient, "simple": SimpleClient, "pull": PullClient}
+CONSUMERS: Mapping[str, Callable[..., Client]] = {
+    "push": PushClient,
+    "simple": SimpleClient,
+    "pull": PullClient,
+}

@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import itertools
 from bisect import bisect_left
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from aiorocketmq.wire import messages as pb
 from aiorocketmq.wire.methods import METHODS
-from aiorocketmq_conformance.explore.producing import content_of
+from aiorocketmq_conformance.explore.producing import RESOLUTIONS, content_of, receipts_of
 from aiorocketmq_conformance.model.calls import (
     UNKNOWN,
     Ack,
@@ -25,16 +25,16 @@ from aiorocketmq_conformance.model.calls import (
     GroupCreated,
     History,
     Instant,
+    Occurrence,
     Outgoing,
     Pause,
-    Receipt,
     Receive,
     Restart,
     Send,
     Settings,
     TopicCreated,
 )
-from aiorocketmq_conformance.probe.answers import code_name, code_of
+from aiorocketmq_conformance.probe.answers import code_name, code_of, seconds_of
 
 from tools.simulation.loop import START, VirtualLoop
 from tools.simulation.network import Door, Served
@@ -44,10 +44,7 @@ if TYPE_CHECKING:
 
 MARGIN = 2.0
 """Seconds that a receive needs in addition to its poll."""
-RESOLUTIONS = {
-    pb.TransactionResolution.COMMIT: "commit",
-    pb.TransactionResolution.ROLLBACK: "rollback",
-}
+DECISIONS = {resolution: decision for decision, resolution in RESOLUTIONS.items()}
 
 
 class Arrival(NamedTuple):
@@ -72,9 +69,16 @@ class _Open:
     """Its client has terminated, or the broker was away."""
     repeats: bool = False
     """An earlier receive had the same attempt id."""
+    has_died: bool = False
+    """The broker has died meanwhile."""
     response: Any = None
     status: Any = None
     deliveries: list[Delivered] = field(default_factory=list)
+
+    @property
+    def code(self) -> str:
+        """The code of the response; UNKNOWN without one."""
+        return UNKNOWN if self.response is None else code_of(self.response)
 
 
 class BrokerDoor(Door):
@@ -114,28 +118,19 @@ class BrokerDoor(Door):
         at = max(begun.at, self._machine.clock.now() - START - self._latency - jumped)
         return Instant(at, max(begun.step, bisect_left(self._times, since)))
 
+    def _happened(self, event: Occurrence, begun: Instant | None = None) -> None:
+        """Add what has happened since `begun`, or just now."""
+        self.history.add(replace(event, begun=begun or self.instant(), ended=self.instant()))
+
     # Administration
 
     def topic_created(self, topic: str, kind: str, queues: int) -> None:
         """A topic was created."""
-        begun = self.instant()
-        self.history.add(
-            TopicCreated(begun=begun, ended=self.instant(), topic=topic, type=kind, queues=queues)
-        )
+        self._happened(TopicCreated(topic=topic, type=kind, queues=queues))
 
     def group_created(self, group: str, ordered: bool, attempts: int, steps: tuple[float, ...]) -> None:
         """A group was created."""
-        begun = self.instant()
-        self.history.add(
-            GroupCreated(
-                begun=begun,
-                ended=self.instant(),
-                group=group,
-                ordered=ordered,
-                max_attempts=attempts,
-                steps=steps,
-            )
-        )
+        self._happened(GroupCreated(group=group, ordered=ordered, max_attempts=attempts, steps=steps))
 
     def stopping(self) -> Instant:
         """The broker begins to stop, gracefully or not, or to pause."""
@@ -151,20 +146,21 @@ class BrokerDoor(Door):
         """The broker has been away since."""
         self._is_away = False
         if was_paused:
-            self.history.add(Pause(begun=begun, ended=self.instant()))
+            self._happened(Pause(), begun)
         else:
             self._registered.clear()
-            self.history.add(Restart(begun=begun, ended=self.instant()))
+            self._happened(Restart(), begun)
 
     def jumped(self, begun: Instant, seconds: float) -> None:
         """The clock was set: what became due meanwhile happens now."""
         self._jumps.append((self._loop.elapsed, seconds))
-        self.history.add(Pause(begun=begun, ended=self.instant()))
+        self._happened(Pause(), begun)
 
     def lose_power(self) -> None:
         """The broker dies in the middle of its calls."""
         for served in tuple(self._open):
-            self._close(served, UNKNOWN, has_died=True)
+            self._open[served].has_died = True
+            self.end(served)
 
     # Calls
 
@@ -174,7 +170,7 @@ class BrokerDoor(Door):
         client = dict(served.metadata).get("x-mq-client-id", "")
         has_time = True
         if served.name == "ReceiveMessage" and served.deadline is not None:
-            poll = request.long_polling_timeout.seconds + request.long_polling_timeout.nanos / 1e9
+            poll = seconds_of(request.long_polling_timeout)
             has_time = served.deadline - self._loop.elapsed >= poll + MARGIN
         self._open[served] = _Open(request, self.instant(), client, has_time, self._is_away)
         if served.name == "ReceiveMessage":
@@ -203,13 +199,9 @@ class BrokerDoor(Door):
         else:
             call.response = response
 
-    def end(self, served: Served, status: str) -> None:
-        """A call has ended at the broker; the status is empty if its client is gone."""
-        if served in self._open:
-            self._close(served, status)
-
-    def _close(self, served: Served, status: str, *, has_died: bool = False) -> None:
-        call = self._open.pop(served)
+    def end(self, served: Served) -> None:
+        """A call has ended at the broker."""
+        call = self._open.pop(served, None)
         write = {
             "SendMessage": self._send,
             "ReceiveMessage": self._receive,
@@ -218,26 +210,25 @@ class BrokerDoor(Door):
             "ForwardMessageToDeadLetterQueue": self._forward,
             "EndTransaction": self._end_transaction,
         }.get(served.name)
-        if write is not None:
-            write(call, UNKNOWN if call.response is None else code_of(call.response), has_died)
+        if call is not None and write is not None:
+            write(call)
+
+    def _add(self, call: _Open, event: Occurrence) -> None:
+        """Add a call that ends now."""
+        self._happened(replace(event, client=call.client), call.begun)
 
     def _command(self, call: _Open, command: Any) -> None:
         if command.HasField("settings") and command.settings.HasField("subscription"):
             settings = command.settings
             self._registered.add(call.client)
-            self.history.add(
+            self._add(
+                call,
                 Settings(
-                    begun=call.begun,
-                    ended=self.instant(),
-                    client=call.client,
                     group=call.request.settings.subscription.group.name,
                     ordered=settings.subscription.fifo,
                     max_attempts=settings.backoff_policy.max_attempts,
-                    steps=tuple(
-                        each.seconds + each.nanos / 1e9
-                        for each in settings.backoff_policy.customized_backoff.next
-                    ),
-                )
+                    steps=tuple(map(seconds_of, settings.backoff_policy.customized_backoff.next)),
+                ),
             )
         elif command.HasField("recover_orphaned_transaction_command"):
             check, at = command.recover_orphaned_transaction_command, self.instant()
@@ -251,8 +242,8 @@ class BrokerDoor(Door):
                 )
             )
 
-    def _send(self, call: _Open, code: str, has_died: bool) -> None:
-        entries = () if call.response is None else call.response.entries
+    def _send(self, call: _Open) -> None:
+        code = call.code
         if code in ("OK", UNKNOWN):
             for message in call.request.messages:
                 body = message.body.decode()
@@ -261,32 +252,22 @@ class BrokerDoor(Door):
                     self.accepted.setdefault(body, self._loop.elapsed)
                 else:
                     self.unclear.add(body)
-        self.history.add(
+        self._add(
+            call,
             Send(
-                begun=call.begun,
-                ended=self.instant(),
-                client=call.client,
                 messages=tuple(map(self._outgoing, call.request.messages)),
                 code=code,
-                receipts=tuple(
-                    Receipt(code_of(each) if each.HasField("status") else code, each.offset, each.transaction_id)
-                    for each in entries
-                )
-                if code == "OK"
-                else (),
-            )
-        )  # fmt: skip
+                receipts=() if call.response is None else receipts_of(call.response),
+            ),
+        )
 
     def _outgoing(self, message: Any) -> Outgoing:
         system = message.system_properties
-        due = system.delivery_timestamp
         recovery = system.orphaned_transaction_recovery_duration
         return Outgoing(
             content=content_of(message),
             type=pb.MessageType.Name(system.message_type),
-            deliver_at=due.seconds + due.nanos / 1e9 - START
-            if system.HasField("delivery_timestamp")
-            else None,
+            deliver_at=_due(system),
             recovery=float(recovery.seconds)
             if system.HasField("orphaned_transaction_recovery_duration")
             else None,
@@ -294,20 +275,19 @@ class BrokerDoor(Door):
 
     def _delivered(self, call: _Open, message: Any) -> Delivered:
         system = message.system_properties
-        due, stored = system.delivery_timestamp, system.store_timestamp
         return Delivered(
             content=content_of(message),
             attempt=system.delivery_attempt,
             handle=system.receipt_handle,
             queue=system.queue_id,
             offset=system.queue_offset,
-            stored=stored.seconds + stored.nanos / 1e9 - START,
-            due=due.seconds + due.nanos / 1e9 - START if system.HasField("delivery_timestamp") else None,
+            stored=seconds_of(system.store_timestamp) - START,
+            due=_due(system),
             after=self._after(call.begun),
             at=self.instant(),
         )
 
-    def _receive(self, call: _Open, code: str, has_died: bool) -> None:
+    def _receive(self, call: _Open) -> None:
         request = call.request
         code = UNKNOWN if call.status is None else code_name(call.status.code)
         is_empty = code in ("OK", "MESSAGE_NOT_FOUND")
@@ -315,88 +295,82 @@ class BrokerDoor(Door):
         if not is_empty and code != UNKNOWN and is_excused:
             # Refused for want of settings, or of time, as it was under way for long.
             return
-        self.history.add(
+        self._add(
+            call,
             Receive(
-                begun=call.begun,
-                ended=self.instant(),
-                client=call.client,
                 group=request.group.name,
                 topic=request.message_queue.topic.name,
                 filter=request.filter_expression.expression,
                 batch=request.batch_size,
-                invisible=request.invisible_duration.seconds + request.invisible_duration.nanos / 1e9,
-                poll=request.long_polling_timeout.seconds + request.long_polling_timeout.nanos / 1e9,
+                invisible=seconds_of(request.invisible_duration),
+                poll=seconds_of(request.long_polling_timeout),
                 auto_renew=request.auto_renew,
                 code=code,
                 deliveries=tuple(call.deliveries),
                 is_cut=code == UNKNOWN or call.was_disturbed or not call.has_time,
-                has_died=has_died,
+                has_died=call.has_died,
                 repeats=call.repeats,
-            )
+            ),
         )
 
-    def _ack(self, call: _Open, code: str, has_died: bool) -> None:
+    def _ack(self, call: _Open) -> None:
         request = call.request
-        entries = tuple((each.message_id, each.receipt_handle) for each in request.entries)
         replied = () if call.response is None else tuple(call.response.entries)
-        self.history.add(
+        self._add(
+            call,
             Ack(
-                begun=call.begun,
-                ended=self.instant(),
-                client=call.client,
                 group=request.group.name,
                 topic=request.topic.name,
-                entries=entries,
-                code=code,
+                entries=tuple((each.message_id, each.receipt_handle) for each in request.entries),
+                code=call.code,
                 codes=tuple(code_of(each) for each in replied),
                 echoed=tuple((each.message_id, each.receipt_handle) for each in replied) or None,
-            )
+            ),
         )
 
-    def _change(self, call: _Open, code: str, has_died: bool) -> None:
+    def _change(self, call: _Open) -> None:
         request = call.request
-        self.history.add(
+        self._add(
+            call,
             Change(
-                begun=call.begun,
-                ended=self.instant(),
-                client=call.client,
                 group=request.group.name,
                 topic=request.topic.name,
                 message=request.message_id,
                 handle=request.receipt_handle,
-                seconds=request.invisible_duration.seconds + request.invisible_duration.nanos / 1e9,
+                seconds=seconds_of(request.invisible_duration),
                 suspend=request.suspend,
-                code=code,
-                new_handle=call.response.receipt_handle if code == "OK" else "",
-            )
+                code=call.code,
+                new_handle=call.response.receipt_handle if call.code == "OK" else "",
+            ),
         )
 
-    def _forward(self, call: _Open, code: str, has_died: bool) -> None:
+    def _forward(self, call: _Open) -> None:
         request = call.request
-        self.history.add(
+        self._add(
+            call,
             Forward(
-                begun=call.begun,
-                ended=self.instant(),
-                client=call.client,
                 group=request.group.name,
                 topic=request.topic.name,
                 message=request.message_id,
                 handle=request.receipt_handle,
-                code=code,
-            )
+                code=call.code,
+            ),
         )
 
-    def _end_transaction(self, call: _Open, code: str, has_died: bool) -> None:
+    def _end_transaction(self, call: _Open) -> None:
         request = call.request
-        self.history.add(
+        self._add(
+            call,
             EndTransaction(
-                begun=call.begun,
-                ended=self.instant(),
-                client=call.client,
                 topic=request.topic.name,
                 message=request.message_id,
                 transaction=request.transaction_id,
-                decision=RESOLUTIONS.get(request.resolution, "unspecified"),
-                code=code,
-            )
+                decision=DECISIONS.get(request.resolution, "unspecified"),
+                code=call.code,
+            ),
         )
+
+
+def _due(system: Any) -> float | None:
+    """Return the delivery time of a message in seconds of the history."""
+    return seconds_of(system.delivery_timestamp) - START if system.HasField("delivery_timestamp") else None

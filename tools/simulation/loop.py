@@ -16,8 +16,6 @@ START = 1_767_225_600.0
 """Unix time of the beginning of every simulation: 2026-01-01."""
 MOST_TURNS = 100_000
 """Turns of the loop at one moment, after which it is considered to spin."""
-
-
 LONGEST = 100_000.0
 """Seconds of virtual time after which a simulation is considered to run forever."""
 
@@ -64,11 +62,6 @@ class Process:
 
 
 _PROCESS: ContextVar[Process | None] = ContextVar("process", default=None)
-
-
-def current_process() -> Process | None:
-    """Return the process that runs; None for brokers and the network."""
-    return _PROCESS.get()
 
 
 class _Task(asyncio.Task[Any]):

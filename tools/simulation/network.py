@@ -76,8 +76,8 @@ class Door(Protocol):
     def respond(self, served: Served, payload: bytes) -> None:
         """A response leaves."""
 
-    def end(self, served: Served, status: str) -> None:
-        """A call has ended at the broker; the status is empty if its client is gone."""
+    def end(self, served: Served) -> None:
+        """A call has ended at the broker."""
 
 
 class Network:
@@ -253,10 +253,6 @@ class Connection:
 
         self.up.send(arrive)
 
-    def cut(self) -> None:
-        """End the connection for both sides, as a reset does."""
-        self.break_now()
-
     def half_open(self) -> None:
         """Lose everything from now on; neither side knows, the broker for a minute."""
         self.up.is_dead = self.down.is_dead = True
@@ -287,7 +283,7 @@ class Served(Exchange):
 
     def __init__(self, connection: Connection, call: Call, *, is_double: bool) -> None:
         self.path, self.metadata, self.peer = call.path, call.metadata, connection.peer
-        self.deadline = None if call.deadline is None else call.deadline
+        self.deadline = call.deadline
         self._connection = connection
         self.name = call.name
         self._call = call
@@ -321,14 +317,14 @@ class Served(Exchange):
         if self._is_over:
             return
         self._is_over = True
-        self._door.end(self, status)
+        self._door.end(self)
         self._send(status.encode(), lambda: self._call.finish(status, text))
 
     def close(self) -> None:
-        """The broker has stopped working on it; without a status if its client was gone."""
+        """The broker has stopped working on it."""
         if not self._is_over:
             self._is_over = True
-            self._door.end(self, "")
+            self._door.end(self)
 
     def _send(self, payload: bytes, arrive: Callable[[], None]) -> None:
         connection, call = self._connection, self._call
@@ -340,11 +336,8 @@ class Served(Exchange):
 class Call:
     """One call at the client."""
 
-    def __init__(
-        self, number: int, client: str, path: str, metadata: Metadata, deadline: float | None
-    ) -> None:
+    def __init__(self, number: int, path: str, metadata: Metadata, deadline: float | None) -> None:
         self.number = number
-        self.client = client
         self.path = path
         self.name = path.rpartition("/")[2]
         self.metadata: Sequence[tuple[str, str]] = tuple(metadata)
@@ -480,7 +473,7 @@ class MemoryTransport:
             connection.break_now()
 
     def _call(self, path: str, metadata: Metadata, deadline: float | None) -> Call:
-        return Call(next(self._numbers), self._client, path, metadata, deadline)
+        return Call(next(self._numbers), path, metadata, deadline)
 
     def _give_up(self, connection: Connection | None, call: Call | None) -> None:
         if connection is not None and call is not None and call in connection.calls:

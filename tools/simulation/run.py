@@ -249,13 +249,13 @@ class Simulation:
         """Let all clients leave; nothing of them may be left."""
         for client in self._clients:
             client.leave()
-        mains = [client.main for client in self._clients if client.main is not None]
+        mains = {client.main: client for client in self._clients if client.main is not None}
         _, late = await asyncio.wait(mains, timeout=LEAVING)
         names = sorted(task.get_name() for task in late)
         self._outcome.broken += [Broken("leave", f"{name} did not leave in {LEAVING:g} s") for name in names]
         for task in late:
             task.cancel()
-        for client, main in zip(self._clients, mains, strict=False):
+        for main, client in mains.items():
             if main.done() and not main.cancelled() and (error := main.exception()) is not None:
                 self._outcome.broken.append(Broken("exception", f"{client.name}: {error!r}"))
         await asyncio.sleep(RESTING)
