@@ -1,7 +1,6 @@
 """A forked child gets one clear error or a working client, and never waits for threads that stayed with its parent."""
 
 import os
-from collections.abc import AsyncIterator
 
 import pytest
 from aiorocketmq_fake import FakeBroker
@@ -65,15 +64,6 @@ CHILD_OPENS_THE_FIRST_CLIENT = """
 os.waitpid(in_child(lambda: asyncio.run(send())), 0)
 asyncio.run(send())
 """
-
-
-@pytest.fixture
-async def broker() -> AsyncIterator[FakeBroker]:
-    # Its profile serves pull, so that every client can be opened.
-    async with FakeBroker() as broker:
-        await broker.create_topic("orders")
-        await broker.create_group("billing")
-        yield broker
 
 
 async def output_of(script: str, broker: FakeBroker) -> list[str]:
