@@ -38,8 +38,6 @@ class MemoryJournal:
     It keeps commands instead of bytes, and makes no checkpoints: layout and damage of files are not simulated.
     """
 
-    failure: str | None = None
-
     def __init__(self, disk: Disk, core: Broker, random: Random) -> None:
         self._disk = disk
         self._core = core
@@ -92,9 +90,6 @@ class MemoryJournal:
         if self._writing is not None:
             self._writing.cancel()
 
-    def close(self) -> None:
-        """Nothing is open."""
-
 
 class Machine:
     """One broker with its disk, over several lives."""
@@ -144,7 +139,7 @@ class Machine:
             self.clock,
             Address(host, port),
             None,
-            self._journal,  # type: ignore[arg-type]  # it has what the driver uses
+            self._journal,
             None if self._leader is None else self._leader.node,
             self._seed,
             make_port=self._network.host.port,

@@ -6,7 +6,7 @@ import asyncio
 import heapq
 import threading
 from collections.abc import Callable
-from typing import TYPE_CHECKING, TypeVar
+from typing import Any, Protocol, TypeVar
 
 from aiorocketmq_fake.core.broker import Broker
 from aiorocketmq_fake.core.values.model import (
@@ -26,10 +26,7 @@ from aiorocketmq_fake.edge.gate import Gate
 from aiorocketmq_fake.edge.in_progress import InProgress
 from aiorocketmq_fake.edge.parking import Parking
 
-if TYPE_CHECKING:
-    from aiorocketmq_fake.edge.storage.journal import Journal
-
-__all__ = ["Driver"]
+__all__ = ["CommandLog", "Driver"]
 
 R = TypeVar("R")
 
@@ -41,10 +38,23 @@ READS = frozenset({"query_route", "get_offset", "query_offset", "check_access"})
 EARLY = 0.002
 
 
+class CommandLog(Protocol):
+    """Keeps the commands of a core, so that another one can do them again; a journal on disk."""
+
+    def admit(self, command: str) -> None:
+        """Raise Refusal if the command cannot be kept at present."""
+
+    def note(self, command: str, arguments: tuple[Any, ...], keywords: dict[str, Any], now: float) -> None:
+        """Keep a command that was just run, also a refused one. Any: each has its own arguments."""
+
+    async def durable(self) -> None:
+        """Return when all noted commands are safe; Refusal if they cannot be."""
+
+
 class Driver:
     """Owns a core on one event loop. Every command goes through `run`, so that its outputs are always processed."""
 
-    def __init__(self, core: Broker, clock: Clock, events: Events, journal: Journal | None = None) -> None:
+    def __init__(self, core: Broker, clock: Clock, events: Events, journal: CommandLog | None = None) -> None:
         self.core = core
         self.journal = journal
         """The journal on disk; None for a core in memory only."""
@@ -56,7 +66,7 @@ class Driver:
         self.parked = Parking()
         """The parked polls."""
         self.frozen = False
-        """While paused, time passes and no timer fires."""
+        """While paused, no timer fires, and time stands still for commands."""
         self.deliver_command: Callable[[CommandForClient], None] = lambda order: None
         """Sends commands to clients; set by the telemetry service."""
         self.deliver_to_channels: Callable[[ForChannels], None] = lambda output: None

@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import AsyncIterator, Callable
 from contextlib import AbstractContextManager, asynccontextmanager
 from types import TracebackType
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TypeAlias
 
 import grpc
 
@@ -15,7 +15,7 @@ from aiorocketmq_fake.edge.address import Address
 from aiorocketmq_fake.edge.broker_clock import BrokerClock
 from aiorocketmq_fake.edge.clock import Clock
 from aiorocketmq_fake.edge.data_plane import messaging_service
-from aiorocketmq_fake.edge.driver import Driver
+from aiorocketmq_fake.edge.driver import CommandLog, Driver
 from aiorocketmq_fake.edge.endpoint import join
 from aiorocketmq_fake.edge.events import Events
 from aiorocketmq_fake.edge.faults import Faults
@@ -27,9 +27,6 @@ from aiorocketmq_fake.edge.remoting.server import RemotingServer
 from aiorocketmq_fake.edge.remoting.service import Service
 from aiorocketmq_fake.edge.telemetry import Telemetry
 from aiorocketmq_fake.edge.tls import ServerTls
-
-if TYPE_CHECKING:
-    from aiorocketmq_fake.edge.storage.journal import Journal
 
 __all__ = ["MakePort", "Node"]
 
@@ -62,7 +59,7 @@ class Node(Operations):
         clock: Clock,
         address: Address,
         tls: ServerTls | None,
-        journal: Journal | None = None,
+        journal: CommandLog | None = None,
         leader: Node | None = None,
         seed: int = 0,
         remoting: Address | None = None,
