@@ -8,7 +8,7 @@ import json
 import logging
 import tempfile
 import time
-from collections.abc import Generator, Iterable, Sequence
+from collections.abc import Collection, Generator, Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -115,17 +115,23 @@ async def _measure_cases(found: CoverageMap, measured: Coverage) -> None:
     measured.stop()
 
 
-async def _measure_explorer(found: CoverageMap, measured: Coverage) -> None:
-    """Explore the bundled fake for a while."""
+async def explored(seed: int, seconds: float) -> Collection[str] | None:
+    """Explore the bundled fake; return the rules that a history breaks, None without one."""
     from aiorocketmq_conformance.explore.exploration import Explorer
     from aiorocketmq_conformance.targets.declarations import DECLARATIONS
     from aiorocketmq_conformance.targets.fake import BundledFake
 
     declaration = DECLARATIONS["fake-documented"]
+    async with BundledFake("documented", declaration=declaration, driven=True) as broker:
+        failure = (await Explorer(broker, seed).explore(seconds=seconds, histories=None)).failure
+    return None if failure is None else failure.rules
+
+
+async def _measure_explorer(found: CoverageMap, measured: Coverage) -> None:
+    """Explore for a while under measurement."""
     measured.start()
     measured.switch_context(EXPLORER)
-    async with BundledFake("documented", declaration=declaration, driven=True) as broker:
-        await Explorer(broker, 1).explore(seconds=EXPLORED, histories=None)
+    await explored(1, EXPLORED)
     found.cases[EXPLORER] = EXPLORED
     measured.stop()
 

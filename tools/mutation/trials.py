@@ -27,7 +27,7 @@ from typing import Any
 
 import pytest
 
-from tools.mutation.coverage_map import EXPLORER, QUICK, ROOT, TARGETS, CoverageMap
+from tools.mutation.coverage_map import EXPLORER, QUICK, ROOT, TARGETS, CoverageMap, explored
 from tools.mutation.mutants import Mutant
 from tools.mutation.patching import Loaded
 
@@ -300,20 +300,12 @@ async def _failing_case(target: Any, ids: Sequence[str]) -> str:
 
 
 async def _forbidden_history(seed: int, seconds: float) -> str:
-    from aiorocketmq_conformance.explore.exploration import Explorer
-    from aiorocketmq_conformance.targets.declarations import DECLARATIONS
-    from aiorocketmq_conformance.targets.fake import BundledFake
-
-    declaration = DECLARATIONS["fake-documented"]
     try:
-        async with BundledFake("documented", declaration=declaration, driven=True) as broker:
-            failure = (await Explorer(broker, seed).explore(seconds=seconds, histories=None)).failure
+        rules = await explored(seed, seconds)
     except Exception as error:
         # The broker does not even start or stop.
         return f"{EXPLORER} ({type(error).__name__})"
-    if failure is None:
-        return ""
-    return f"{EXPLORER} ({', '.join(sorted(failure.rules))})"
+    return "" if rules is None else f"{EXPLORER} ({', '.join(sorted(rules))})"
 
 
 class _FirstFailure:
