@@ -17,6 +17,7 @@ from aiorocketmq.errors import (
     ClosedError,
     CredentialsProviderError,
     IllegalMessageError,
+    RocketMQError,
     ServerError,
     UnreachableError,
 )
