@@ -182,7 +182,10 @@ def main() -> None:
             if part == "cases":
                 asyncio.run(_measure_cases(found, measured))
             elif part == EXPLORER:
-                asyncio.run(_measure_explorer(found, measured))
+                from aiorocketmq_conformance.probe.clock import SettlingLoop
+
+                with asyncio.Runner(loop_factory=SettlingLoop) as runner:
+                    runner.run(_measure_explorer(found, measured))
             else:
                 _measure_tests(found, measured, [part])
             found.add(measured, [*found.cases, *found.tests])

@@ -246,10 +246,12 @@ def _try_suite(cases: Sequence[str], explored: float = 0.0) -> str:
     logging.disable(logging.CRITICAL)
     try:
         choice: Any = importlib.import_module("aiorocketmq_conformance.targets.choice")
+        clock: Any = importlib.import_module("aiorocketmq_conformance.probe.clock")
     except Exception:
         traceback.print_exc()
         return IMPORT
-    return asyncio.run(_suite(choice.choose, list(cases), explored))
+    with asyncio.Runner(loop_factory=clock.SettlingLoop) as runner:
+        return runner.run(_suite(choice.choose, list(cases), explored))
 
 
 async def _suite(choose: Callable[[str], Any], cases: list[str], explored: float) -> str:

@@ -21,7 +21,7 @@ from tools.simulation.broker import Machine, MakeCore
 from tools.simulation.clients import CONSUMERS, LEAVING, Client, ProducerClient
 from tools.simulation.door import BrokerDoor
 from tools.simulation.faults import Faults
-from tools.simulation.ledger import Ledger
+from tools.simulation.ledger import OPEN, Ledger
 from tools.simulation.loop import DeadlockError, VirtualLoop
 from tools.simulation.network import Network
 from tools.simulation.promises import Broken, Promises
@@ -30,7 +30,9 @@ from tools.simulation.world import World
 PATIENCE = 400.0
 """Seconds after the last fault and the last send within which everything must be consumed."""
 SETTLING = 120.0
-"""Seconds after that within which nothing is leased any more."""
+"""Seconds after that, and after the last handler, within which nothing is leased any more."""
+COPIES = 600.0
+"""Seconds within which handlers must end what was sent more than once, copy after copy."""
 RESTING = 1.0
 """Seconds after which nothing that belongs to a client may still run."""
 
@@ -173,7 +175,8 @@ class Simulation:
         acts += [asyncio.create_task(self._faults.run(plan)) for plan in self._world.faults]
         await asyncio.gather(*acts)
         await self._until(lambda: not self._promises().missing(), PATIENCE)
-        await self._until(lambda: not self._leased(), SETTLING)
+        since = self._loop.elapsed
+        await self._until(lambda: not self._leased() or self._idle(since) > SETTLING, COPIES)
         leased = self._leased()
         broken = self._outcome.broken
         broken += [Broken("lease", f"{each} is still leased") for each in leased]
@@ -239,6 +242,12 @@ class Simulation:
             for machine in self._machines
             for lease in machine.node.leases()
         ]
+
+    def _idle(self, since: float) -> float:
+        """Return the seconds since the last handler has ended, or since a moment after that."""
+        return self._loop.elapsed - max(
+            [since, *(each.ended for each in self._ledger.order if each.ended < OPEN)]
+        )
 
     async def _until(self, is_done: Callable[[], bool], patience: float) -> None:
         until = self._loop.elapsed + patience

@@ -17,6 +17,7 @@ from aiorocketmq.wire.plain_text import plain
 from rich.console import Console
 
 from aiorocketmq_conformance.explore.exploration import Exploration, Explorer
+from aiorocketmq_conformance.probe.clock import SettlingLoop
 from aiorocketmq_conformance.results import EXIT_FAILED, EXIT_PASSED, EXIT_UNKNOWN
 from aiorocketmq_conformance.targets.choice import InvalidTargetError, choose
 from aiorocketmq_conformance.targets.interface import BrokerUnderTest, TargetUnavailableError
@@ -55,7 +56,8 @@ def explore_command(options: ExploreOptions) -> int:
     except InvalidTargetError as error:
         raise click.UsageError(str(error)) from error
     try:
-        result = asyncio.run(_explore(broker, options, console))
+        with asyncio.Runner(loop_factory=SettlingLoop) as runner:
+            result = runner.run(_explore(broker, options, console))
     except TargetUnavailableError as error:
         print(f"aiorocketmq: {plain(error)}", file=sys.stderr)
         return EXIT_UNAVAILABLE

@@ -38,6 +38,7 @@ class Outcome:
     plan: Plan
     violations: tuple[Violation, ...]
     lines: tuple[str, ...]
+    """Its time line if it is not allowed."""
     operations: int
 
     @property
@@ -86,7 +87,7 @@ async def _execute(plan: Plan, target: Target) -> Outcome:
         failed.append(Violation("hang", "the history did not end in time", execution.scribe.instant()))
     semantics = semantics.slower(target.clock.traffic.slowest_answer())
     violations = (*judge(execution.scribe.history.events, semantics), *failed)
-    lines = tuple(timeline(execution.scribe.history.events, violations))
+    lines = tuple(timeline(execution.scribe.history.events, violations)) if violations else ()
     return Outcome(plan, violations, lines, len(execution.scribe.history.events))
 
 

@@ -8,6 +8,8 @@ from typing import Protocol
 
 from aiorocketmq.wire import messages as pb
 
+_CODES: dict[int, str] = {number: name for name, number in pb.Code.items()}
+
 
 def seconds_of(time: pb.Duration | pb.Timestamp) -> float:
     """Return a duration in seconds, a time stamp in Unix seconds."""
@@ -16,7 +18,7 @@ def seconds_of(time: pb.Duration | pb.Timestamp) -> float:
 
 def code_name(code: int) -> str:
     """Return the name of a v2 code, or the number if it is not in the contract."""
-    return pb.Code.Name(code) if code in pb.Code.values() else str(code)  # type: ignore[arg-type]  # any number is possible
+    return _CODES.get(code) or str(code)
 
 
 class HasStatus(Protocol):

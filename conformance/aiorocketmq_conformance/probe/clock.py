@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import heapq
 import itertools
+import selectors
 import time
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
@@ -20,8 +21,6 @@ T = TypeVar("T")
 QUIET = 0.004
 # How many of these pauses a client may need to read a server's command.
 SLOW_READS = 50
-# Turns of the loop without a call in progress after which the last response has reached its task.
-SETTLED = 4
 # Real seconds after which a call that needs no time is considered to hang.
 STUCK = 15.0
 
@@ -161,11 +160,44 @@ class AutoClock:
             await asyncio.sleep(QUIET)
 
 
+class _Selector(selectors.DefaultSelector):
+    """Tells who waits for it that the loop would wait."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.waiting: list[asyncio.Future[None]] = []
+
+    def select(self, timeout: float | None = None) -> list[tuple[selectors.SelectorKey, int]]:
+        """Wait for a file; not at all if somebody waits for the loop to have nothing to do."""
+        if timeout == 0 or not self.waiting:
+            return super().select(timeout)
+        if not (ready := super().select(0)):
+            waiting, self.waiting = self.waiting, []
+            for each in waiting:
+                if not each.done():
+                    each.set_result(None)
+        return ready
+
+
+class SettlingLoop(asyncio.SelectorEventLoop):
+    """An event loop that knows when it has nothing to do."""
+
+    def __init__(self) -> None:
+        self._watched = _Selector()
+        super().__init__(self._watched)
+
+    async def idle(self) -> None:
+        """Wait until all tasks wait for each other, for a timer, or for a file."""
+        waiting = self.create_future()
+        self._watched.waiting.append(waiting)
+        await waiting
+
+
 class DrivenClock:
     """Manual time of a fake that moves only while the one task that drives the calls sleeps.
 
     Much quicker than `AutoClock`, which has to guess whether several tasks wait: between two steps of the driver
-    nothing happens, and after each of them every response has arrived.
+    nothing happens, and after each of them every response has arrived. Needs a `SettlingLoop`.
     """
 
     def __init__(
@@ -204,14 +236,20 @@ class DrivenClock:
         await self.settle()
 
     async def settle(self) -> None:
-        """Wait until no call is in progress but polls that the broker has parked."""
-        quiet = 0
-        while quiet < SETTLED:
-            traffic, parked = self.traffic, self._parked()
-            # Polls of clients that have vanished are parked on some servers: one of ours may not have arrived yet.
-            await asyncio.sleep(QUIET / SETTLED if parked > traffic.receives_under_way else 0)
-            is_quiet = not traffic.unary_under_way and traffic.receives_under_way <= self._parked()
-            quiet = quiet + 1 if is_quiet else 0
+        """Wait until no call is in progress but polls that the broker has parked.
+
+        Raises RuntimeError in another loop than a `SettlingLoop`.
+        """
+        loop = asyncio.get_running_loop()
+        if not isinstance(loop, SettlingLoop):
+            raise RuntimeError(
+                "a driven fake needs a SettlingLoop: asyncio.Runner(loop_factory=SettlingLoop)"
+            )
+        await loop.idle()
+        while self.traffic.unary_under_way or self.traffic.receives_under_way > self._parked():
+            # Such as a broker that writes to a disk.
+            await asyncio.sleep(QUIET)
+            await loop.idle()
         self.on_settled()
 
 

@@ -7,6 +7,7 @@ import json
 import shlex
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import pytest
 from aiorocketmq.cli.program import run as run_program
@@ -14,6 +15,7 @@ from aiorocketmq_conformance.explore.command import ExploreOptions, command_of
 from aiorocketmq_conformance.explore.exploration import Explorer
 from aiorocketmq_conformance.explore.generation import Abilities, generate
 from aiorocketmq_conformance.explore.shrinking import shrink
+from aiorocketmq_conformance.probe.clock import SettlingLoop
 from aiorocketmq_conformance.targets.choice import choose
 
 from conformance.tests.mutants.catalogue import MUTANTS
@@ -22,6 +24,12 @@ from conformance.tests.mutants.proof import BrokenFake
 
 FOUND = ("MU01", "MU03", "MU12", "MU16", "MU21", "MU43", "MU53", "mu-filters-ignored")
 """Mutants of several subjects; few histories find each."""
+
+
+@pytest.fixture
+def anyio_backend() -> tuple[str, dict[str, Any]]:
+    """Driven fakes need to know when nothing is left to do."""
+    return "asyncio", {"loop_factory": SettlingLoop}
 
 
 def mutant(name: str) -> BrokenFake:
@@ -96,7 +104,8 @@ def test_the_command_of_a_failure_replays_it() -> None:
             result = await Explorer(broker, 1).explore(seconds=60, histories=40)
         return command_of(result, ExploreOptions("fake", 1, 1.0))
 
-    words = shlex.split(asyncio.run(failure()))[1:]
+    with asyncio.Runner(loop_factory=SettlingLoop) as runner:
+        words = shlex.split(runner.run(failure()))[1:]
     # The fake of the command has no defect: the same steps are allowed there.
     assert run_program(words) == 0
 

@@ -14,6 +14,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from aiorocketmq_conformance.explore.exploration import Explorer
+from aiorocketmq_conformance.probe.clock import SettlingLoop
 
 from conformance.tests.mutants.catalogue import MUTANTS
 from conformance.tests.mutants.mutant import Mutant
@@ -94,7 +95,8 @@ def main() -> None:
     scope = in_scope(MUTANTS)
     sample = random.Random(options.seed).sample(scope, k=min(options.sample, len(scope)))
     part, parts = map(int, options.part.split("/"))
-    trials = asyncio.run(_explore(sample[part::parts], options.seed, options.seconds))
+    with asyncio.Runner(loop_factory=SettlingLoop) as runner:
+        trials = runner.run(_explore(sample[part::parts], options.seed, options.seconds))
     if options.json is not None:
         options.json.write_text(
             json.dumps([asdict(trial) for trial in trials], indent=1) + "\n", encoding="utf-8"
