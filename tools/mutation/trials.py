@@ -273,12 +273,12 @@ async def _failing_case(target: Any, ids: Sequence[str]) -> str:
     from aiorocketmq_conformance.case import load
     from aiorocketmq_conformance.results import CaseResult
     from aiorocketmq_conformance.runner import Run
-    from aiorocketmq_conformance.verdicts import Verdict as Judgement
 
     failed: list[str] = []
 
     def note(result: CaseResult) -> None:
-        if result.verdict is Judgement.FAIL:
+        # An exception of a broker in this process reaches the case as its own: an error, which fails a run, too.
+        if result.verdict.fails_the_run:
             failed.append(result.case.id)
             run.stop()
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
 from dataclasses import dataclass, field
 from functools import partial
 
@@ -20,11 +21,13 @@ from aiorocketmq_conformance.model.calls import (
     Forward,
     Gone,
     Instant,
+    Pull,
     Receive,
     Settings,
 )
+from aiorocketmq_conformance.model.filters import SQL, shown
 from aiorocketmq_conformance.model.semantics import Semantics
-from aiorocketmq_conformance.probe import requests
+from aiorocketmq_conformance.probe import queues, requests
 from aiorocketmq_conformance.probe.answers import Delivery, Received, code_name, code_of, seconds_of
 from aiorocketmq_conformance.probe.client import ProbeClient
 
@@ -32,6 +35,8 @@ HOLD = 2.0
 """Seconds that a renewed lease lasts after its client has left, with some tolerance."""
 POLLS = 2
 """Polls of one consumer at a time."""
+BACK = 8
+"""Pulls begin up to so many messages behind the end of the last one, or at the beginning."""
 
 
 @dataclass(slots=True, eq=False)
@@ -85,6 +90,9 @@ class Consuming:
         self.members: list[Member] = []
         self.held: list[Held] = []
         self.restarts = 0
+        self._count = itertools.count()
+        self._next_offsets: dict[tuple[str, int], int] = {}
+        """Where the last pull of a topic's queue ended."""
         self._scribe = scribe
         self._semantics = semantics
         self._suspends = suspends
@@ -108,7 +116,8 @@ class Consuming:
     async def send_settings(self, member: Member) -> None:
         """Send a consumer's settings."""
         begun = self._scribe.instant()
-        settings = requests.consumer_settings(member.group, {member.topic: member.filter}, member.kind)
+        subscriptions = {member.topic: _expression(member.filter)}
+        settings = requests.consumer_settings(member.group, subscriptions, member.kind)
         reply = await member.client.send_settings(settings)
         self._scribe.add(
             begun,
@@ -142,6 +151,8 @@ class Consuming:
         if step.integer("again") % 2:
             await member.client.open_stream()
         await self.send_settings(member)
+        if step.integer("again") % 4 == 3:
+            await member.client.close_streams(1)
 
     async def subscribe(self, member: Member, step: Step) -> None:
         """Change the filter of a consumer, also while it polls."""
@@ -199,7 +210,9 @@ class Consuming:
 
     def poll(self, member: Member, batch: int, invisible: float, poll: float) -> asyncio.Task[None]:
         """Start a poll of a consumer."""
-        task = asyncio.create_task(self._receive(member, batch, invisible, poll))
+        task = asyncio.create_task(
+            self._receive(member, batch, invisible, poll), name=f"receive-{next(self._count):06}"
+        )
         member.polls.add(task)
         task.add_done_callback(partial(self._end_poll, member))
         return task
@@ -208,6 +221,16 @@ class Consuming:
         member.polls.discard(task)
         if not task.cancelled():
             self._failure = self._failure or task.exception()
+
+    async def cancel(self, member: Member, step: Step) -> None:
+        """Cancel a receive in progress, after which its messages are those of others."""
+        # Other servers go on without the client, and take messages.
+        if member.polls and self._semantics.checks_leases:
+            poll = sorted(member.polls, key=lambda each: each.get_name())[
+                step.integer("pick") % len(member.polls)
+            ]
+            poll.cancel()
+            await asyncio.gather(poll, return_exceptions=True)
 
     def check(self) -> None:
         """Raise the exception of a poll that failed, if there was one."""
@@ -225,7 +248,7 @@ class Consuming:
         begun, restarts = self._scribe.instant(), self.restarts
         renews, expression = member.plan.renews, member.filter
         lease = self._semantics.renewed if renews else invisible
-        code, deliveries = UNKNOWN, list[Delivered]()
+        code, deliveries, is_cancelled = UNKNOWN, list[Delivered](), True
         try:
             received = await member.client.receive(
                 member.topic,
@@ -233,10 +256,10 @@ class Consuming:
                 batch=batch,
                 invisible=None if renews else invisible,
                 poll=poll,
-                expression=expression,
+                expression=_expression(expression),
                 auto_renew=renews,
             )
-            code = _code(received)
+            code, is_cancelled = _code(received), False
             for one in received.deliveries:
                 deliveries.append(self._delivered(one, begun))
                 end = one.at - self._scribe.started + lease
@@ -257,9 +280,53 @@ class Consuming:
                     auto_renew=renews,
                     code=code,
                     deliveries=tuple(deliveries),
-                    is_cut=not member.is_alive or self.restarts != restarts,
+                    is_cut=is_cancelled or not member.is_alive or self.restarts != restarts,
                 ),
             )
+
+    async def pull(self, member: Member, step: Step, queues: int) -> None:
+        """Start a pull of a queue; it continues in the background at its end."""
+        if len(member.polls) < POLLS:
+            queue = step.integer("queue") % queues
+            known = self._next_offsets.get((member.topic, queue), 0)
+            offset = max(0, known - step.integer("back")) if step.integer("back") < BACK else 0
+            task = asyncio.create_task(self._pull(member, step, queue, offset))
+            member.polls.add(task)
+            task.add_done_callback(partial(self._end_poll, member))
+            await asyncio.sleep(0)
+
+    async def _pull(self, member: Member, step: Step, queue: int, offset: int) -> None:
+        begun, restarts = self._scribe.instant(), self.restarts
+        received = await queues.pull(
+            member.client,
+            member.group,
+            queues.queue_of(member.topic, queue),
+            offset,
+            batch=step.integer("batch"),
+            poll=step.real("poll"),
+            expression=_expression(step.text("filter")),
+        )
+        next_offset = received.next_offset
+        if not member.is_alive or self.restarts != restarts or received.error or next_offset is None:
+            return
+        deliveries = [self._delivered(one, begun) for one in received.deliveries]
+        self._next_offsets[member.topic, queue] = next_offset
+        self._scribe.add(
+            begun,
+            Pull(
+                client=member.name,
+                group=member.group,
+                topic=member.topic,
+                queue=queue,
+                offset=offset,
+                batch=step.integer("batch"),
+                poll=step.real("poll"),
+                filter=step.text("filter"),
+                code=_code(received),
+                deliveries=tuple(deliveries),
+                next_offset=next_offset,
+            ),
+        )
 
     def _delivered(self, one: Delivery, begun: Instant) -> Delivered:
         at, wall = one.at - self._scribe.started, self._scribe.wall(0.0)
@@ -435,6 +502,11 @@ class Consuming:
         else:
             candidates = self.leased()
         return [held for held in candidates if held.member.group == group]
+
+
+def _expression(filter_: str) -> pb.FilterExpression:
+    kind = pb.FilterType.SQL if filter_.startswith(SQL) else pb.FilterType.TAG
+    return pb.FilterExpression(type=kind, expression=shown(filter_))
 
 
 def _code(received: Received) -> str:

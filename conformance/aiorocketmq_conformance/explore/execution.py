@@ -21,6 +21,7 @@ from aiorocketmq_conformance.model.calls import (
     Restart,
     Route,
     TopicCreated,
+    Trim,
 )
 from aiorocketmq_conformance.model.semantics import Semantics
 from aiorocketmq_conformance.probe.answers import code_of
@@ -33,6 +34,8 @@ HEARTBEATS = 25.0
 SWEEP_POLL, SWEEP_LEASE = 5.0, 30.0
 RECONNECTS = 200
 PRODUCERS, MEMBERS = 2, 5
+KEPT = 259_200.0
+"""Servers keep messages for three days."""
 READER_ATTEMPTS = 17
 """Attempts of the groups that read dead letters."""
 
@@ -70,6 +73,8 @@ class Execution:
             "commit": self._producers.end,
             "rollback": self._producers.end,
             "recall": self._producers.recall,
+            "reopen": self._producers.reopen,
+            "trim": self._trim,
             "join": self._join_late,
             "wait": self._wait_step,
             "lag": self._lag,
@@ -89,6 +94,8 @@ class Execution:
             "subscribe": self._consuming.subscribe,
             "assignment": self._consuming.assignment,
             "leave": self._leave,
+            "cancel": self._consuming.cancel,
+            "pull": self._pull,
         }
         """Steps of one consumer; without any left, they do nothing."""
 
@@ -219,6 +226,17 @@ class Execution:
         to_end = bool(step.values["to_end"])
         await self._target.admin.reset_offset(group, topic, "end" if to_end else "beginning")
         self.scribe.add(begun, Reset(group=group, topic=topic, to_end=to_end))
+
+    async def _pull(self, member: Member, step: Step) -> None:
+        queues = self._plan.topics[self._topics.index(member.topic)].queues
+        await self._consuming.pull(member, step, queues)
+
+    async def _trim(self, step: Step) -> None:
+        begun = self.scribe.instant()
+        await self._target.admin.set_retention(step.real("age"))
+        await self._target.admin.delete_expired()
+        await self._target.admin.set_retention(KEPT)
+        self.scribe.add(begun, Trim(age=step.real("age")))
 
     async def _restart(self, step: Step) -> None:
         begun = self.scribe.instant()

@@ -114,14 +114,18 @@ def abilities_of(broker: BrokerUnderTest) -> Abilities:
         "kill": "@process",
         "pause": "@process",
         "forward": "dlq",
+        "trim": "@keep",
+        "pull": "pull",
     }
     kinds -= {kind for kind, need in needed.items() if need not in has}
+    selects = "filter.sql" in has
     if broker.is_virtual:
-        return Abilities(types=types, kinds=frozenset(kinds))
+        return Abilities(types=types, kinds=frozenset(kinds), selects=selects)
     # Histories on a server share it, and take real time.
     return Abilities(
         types=types,
-        kinds=frozenset(kinds - {"restart", "kill", "pause"}),
+        kinds=frozenset(kinds - {"restart", "kill", "pause", "trim"}),
+        selects=selects,
         is_virtual=False,
         leases=(10.0, 10.0, 15.0),
         waits=(0.2, 0.5, 1.0, 2.0, 5.0, 10.5),

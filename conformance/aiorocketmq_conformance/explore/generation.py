@@ -7,10 +7,11 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from aiorocketmq_conformance.explore.plan import ConsumerPlan, GroupPlan, Plan, Step, TopicPlan, Value
+from aiorocketmq_conformance.model.filters import SQL
 
 # Two of them have the same 32-bit hash, others contain or resemble one another.
 TAGS = ("a", "b", "ab", "A", "Aa", "BB", None)
-FILTERS = ("*", "*", "*", "*", "a", "a || b", "ab||A", "Aa")
+FILTERS = ("*", "*", "*", "*", "a", "a || b", "ab||A", "Aa", "||a", "b|| ||A||")
 MESSAGE_GROUPS = ("x", "y", "z")
 
 _WEIGHTS = {
@@ -33,17 +34,32 @@ _WEIGHTS = {
     "pause": 1,
     "route": 1,
     "assignment": 1,
+    "reopen": 1,
+    "cancel": 1,
+    "pull": 2,
+    "trim": 1,
 }
 # Each history has one or two themes, as bugs need several steps of a kind.
 _THEMES: dict[str, dict[str, int]] = {
     "leases": {"change": 12, "stale": 8, "wait": 8},
     "backlog": {"send": 20, "receive": 14},
     "retries": {"receive": 20, "wait": 14},
-    "transactions": {"commit": 10, "rollback": 6},
+    "transactions": {"commit": 10, "rollback": 6, "reopen": 2},
     "delays": {"recall": 6, "wait": 6},
     "priorities": {"send": 16, "receive": 8},
-    "sessions": {"route": 2, "assignment": 3, "settings": 6, "subscribe": 3, "leave": 4, "join": 4},
+    "sessions": {
+        "route": 2,
+        "assignment": 3,
+        "settings": 6,
+        "subscribe": 3,
+        "leave": 4,
+        "join": 4,
+        "reopen": 4,
+        "cancel": 3,
+    },
     "administration": {"reset": 5, "restart": 3, "kill": 2, "pause": 2, "lag": 6},
+    "pulls": {"pull": 20, "send": 10},
+    "retention": {"trim": 6, "wait": 10},
     "dead letters": {"forward": 8, "wait": 6, "receive": 8},
 }
 
@@ -54,6 +70,8 @@ class Abilities:
 
     types: Sequence[str] = ("NORMAL", "NORMAL", "FIFO", "DELAY", "TRANSACTION", "PRIORITY")
     kinds: frozenset[str] = frozenset({*_WEIGHTS, "commit", "rollback", "recall"})
+    selects: bool = True
+    """SQL expressions are served."""
     is_virtual: bool = True
     leases: Sequence[float] = (10.0, 15.0, 30.0, 60.0)
     waits: Sequence[float] = (0.5, 1.0, 2.0, 5.0, 10.5, 15.5, 31.0, 61.0)
@@ -73,7 +91,7 @@ def generate(seed: int, number: int, abilities: Abilities) -> Plan:
             # Every group has a consumer, if there are enough.
             place if place < len(groups) else source.randrange(len(groups)),
             source.random() < 0.3,
-            source.choice(FILTERS),
+            _filter(source, abilities),
             late=place > 0 and source.random() < 0.25,
         )
         for place in range(max(len(groups), source.randint(1, 5)))
@@ -105,6 +123,12 @@ def _group(source: random.Random, topics: Sequence[TopicPlan], place: int) -> Gr
     return GroupPlan(topic, ordered, limit, steps, late=place > 0 and source.random() < 0.3)
 
 
+def _filter(source: random.Random, abilities: Abilities) -> str:
+    if abilities.selects and source.random() < 0.2:
+        return f"{SQL}{source.randrange(1 << 30)}"
+    return source.choice(FILTERS)
+
+
 def _send(source: random.Random, abilities: Abilities) -> dict[str, Value]:
     return {
         "topic": source.randrange(6),
@@ -116,6 +140,7 @@ def _send(source: random.Random, abilities: Abilities) -> dict[str, Value]:
         "bare": source.random() < 0.5,
         "recovery": source.choice((None, None, 15.0, 40.0)),
         "priority": source.randrange(8),
+        "salt": source.randrange(240),
     }
 
 
@@ -185,7 +210,7 @@ _VALUES: dict[str, Callable[[random.Random, Abilities], dict[str, Value]]] = {
     "settings": _picked("consumer", "again"),
     "subscribe": lambda source, abilities: {
         "consumer": source.randrange(12),
-        "filter": source.choice(FILTERS),
+        "filter": _filter(source, abilities),
     },
     "leave": lambda source, abilities: {"consumer": source.randrange(12), "crashes": source.random() < 0.4},
     "join": _picked("consumer"),
@@ -195,4 +220,14 @@ _VALUES: dict[str, Callable[[random.Random, Abilities], dict[str, Value]]] = {
     "pause": lambda source, abilities: {"seconds": source.choice((2.0, 5.0, 8.0))},
     "route": _picked("topic"),
     "assignment": _picked("consumer"),
+    "reopen": _picked("pick", "again"),
+    "cancel": _picked("consumer", "pick"),
+    "pull": lambda source, abilities: {
+        **_picked("consumer", "queue")(source, abilities),
+        "back": source.choice((0, 0, 0, 1, 2, 5, 99)),
+        "batch": source.choice((1, 2, 3, 32, 40)),
+        "poll": source.choice((0.0, 5.0, 20.0)),
+        "filter": "*" if source.random() < 0.7 else _filter(source, abilities),
+    },
+    "trim": lambda source, abilities: {"age": source.choice((1.0, 5.0, 20.0, 60.0))},
 }

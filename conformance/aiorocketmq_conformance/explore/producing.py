@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gzip
 import itertools
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
@@ -20,15 +21,16 @@ from aiorocketmq_conformance.model.calls import (
     Receipt,
     Send,
 )
+from aiorocketmq_conformance.model.filters import PRICE, REGION, REGIONS, WEIGHT
 from aiorocketmq_conformance.model.semantics import Semantics
 from aiorocketmq_conformance.probe import requests
-from aiorocketmq_conformance.probe.answers import code_of
+from aiorocketmq_conformance.probe.answers import DIGESTS, code_of
 from aiorocketmq_conformance.probe.checker import end_transaction
 from aiorocketmq_conformance.probe.client import ProbeClient
 from aiorocketmq_conformance.probe.telemetry import StreamEnded, Telemetry
 
-MARK = "x-"
-"""First characters of the names of properties: servers add some of their own."""
+MARK = "x"
+"""First character of the names of properties: servers add some of their own."""
 AGE = 1.5
 """Seconds between the birth of a message and its send."""
 DAY = 86_400.0
@@ -58,7 +60,8 @@ def content_of(message: pb.Message) -> Content:
     return Content(
         id=system.message_id,
         topic=message.topic.name,
-        body=message.body.decode(errors="replace"),
+        body=_body(message),
+        encoding=pb.Encoding.Name(system.body_encoding),
         tag=system.tag if system.HasField("tag") else None,
         keys=tuple(system.keys),
         properties=tuple((name, value) for name, value in properties if name.startswith(MARK)),
@@ -66,6 +69,19 @@ def content_of(message: pb.Message) -> Content:
         priority=system.priority if system.HasField("priority") else None,
         born_ms=born.seconds * 1000 + born.nanos // 1_000_000,
     )
+
+
+def _body(message: pb.Message) -> str:
+    """Return the text of a body, and what is wrong with it."""
+    body, system = message.body, message.system_properties
+    digest = system.body_digest
+    intact = digest.type not in DIGESTS or DIGESTS[digest.type](body).upper() == digest.checksum.upper()
+    if system.body_encoding == pb.Encoding.GZIP:
+        try:
+            body = gzip.decompress(body)
+        except (OSError, EOFError):
+            return f"{body!r} is not compressed"
+    return body.decode(errors="replace") + ("" if intact else " with another digest")
 
 
 @dataclass(slots=True)
@@ -139,6 +155,16 @@ class Producing:
             )
         )
 
+    async def reopen(self, step: Step) -> None:
+        """Open another stream for the settings of a producer, and end the older ones before or after that."""
+        client = self.clients[step.integer("pick") % len(self.clients)]
+        if step.integer("again") % 2:
+            await client.close_streams(0)
+        await client.open_stream()
+        await client.send_settings(self.settings())
+        self.listen()
+        await client.close_streams(1)
+
     # Sends
 
     async def send(self, step: Step) -> None:
@@ -174,24 +200,26 @@ class Producing:
         recovery = step.real("recovery") or None
         return [
             Outgoing(
-                content=self._content(topic, plan, step),
+                content=self._content(topic, plan, step, place),
                 type=plan.type,
                 deliver_at=due,
                 recovery=recovery if plan.type == "TRANSACTION" else None,
             )
-            for _ in range(count)
+            for place in range(count)
         ]
 
-    def _content(self, topic: str, plan: TopicPlan, step: Step) -> Content:
+    def _content(self, topic: str, plan: TopicPlan, step: Step, place: int) -> Content:
         number = next(self._numbers)
         bare = bool(step.values["bare"])
+        salt = step.integer("salt") + (place if self._semantics.checks_leases else 0)
         return Content(
             id=f"{self._prefix}{number:016X}",
             topic=topic,
             body=f"m{number}",
+            encoding="GZIP" if salt % 5 == 1 else "IDENTITY",
             tag=step.text("tag") or None,
-            keys=() if bare else (f"k{number}", "a"),
-            properties=() if bare else ((f"{MARK}number", str(number)),),
+            keys=() if bare else (f"k{number}", "a", "B")[: 1 + salt % 3],
+            properties=() if bare else properties_of(number, salt),
             message_group=step.text("message_group") if plan.type == "FIFO" else "",
             priority=(step.integer("priority") + number) % 4 if plan.type == "PRIORITY" else None,
             born_ms=round((self._scribe.clock.wall() - AGE) * 1000),
@@ -228,7 +256,7 @@ class Producing:
         content, due = outgoing.content, outgoing.deliver_at
         message = requests.message(
             content.topic,
-            content.body,
+            gzip.compress(content.body.encode(), mtime=0) if content.encoding == "GZIP" else content.body,
             id=content.id,
             tag=content.tag,
             keys=content.keys,
@@ -241,6 +269,7 @@ class Producing:
         if outgoing.recovery is not None:
             system = message.system_properties
             requests.duration(system.orphaned_transaction_recovery_duration, outgoing.recovery)
+        message.system_properties.body_encoding = pb.Encoding.Value(content.encoding)
         if content.priority is not None:
             message.system_properties.priority = content.priority
         return message
@@ -250,7 +279,10 @@ class Producing:
     async def end(self, step: Step) -> None:
         """Commit or roll back a transaction, one that is decided at times, or send no decision."""
         again = step.integer("again") % 3 == 0 and self._semantics.checks_leases
-        candidates = [each for each in self._transactions if again or not each.is_decided]
+        decided = [each for each in self._transactions if each.is_decided]
+        candidates = (
+            decided if again and decided else [each for each in self._transactions if not each.is_decided]
+        )
         if not candidates:
             return
         chosen = candidates[step.integer("pick") % len(candidates)]
@@ -290,3 +322,14 @@ class Producing:
                 code=code_of(reply),
             ),
         )
+
+
+def properties_of(number: int, salt: int) -> tuple[tuple[str, str], ...]:
+    """Return properties in the order of their names, some of which are left out."""
+    values = {
+        f"{MARK}number": str(number),
+        PRICE: str(salt % 12 - 4),
+        REGION: REGIONS[salt % len(REGIONS)],
+        WEIGHT: f"{salt % 6}.{salt % 2 * 5}",
+    }
+    return tuple((name, value) for place, (name, value) in enumerate(values.items()) if salt >> place & 3)

@@ -19,6 +19,7 @@ from aiorocketmq_conformance.model.calls import (
     Occurrence,
     Outgoing,
     Pause,
+    Pull,
     Recall,
     Receive,
     Reset,
@@ -27,8 +28,10 @@ from aiorocketmq_conformance.model.calls import (
     Send,
     Settings,
     TopicCreated,
+    Trim,
     Violation,
 )
+from aiorocketmq_conformance.model.filters import shown
 
 
 def timeline(events: Iterable[Occurrence], violations: Iterable[Violation] = ()) -> list[str]:
@@ -102,7 +105,7 @@ def _text(event: Occurrence, names: dict[str, str]) -> str:
             )
             came = ", ".join(f"{one.content.body}/{one.attempt}" for one in event.deliveries)
             where = f"{short(event.topic)} for {short(event.group)}"
-            filter_ = "" if event.filter == "*" else f" {event.filter!r}"
+            filter_ = "" if event.filter == "*" else f" {shown(event.filter)!r}"
             cut = " (cut)" if event.is_cut else ""
             return f"{who} receives from {where}{filter_}, {request} -> {event.code or 'no response'} {came}{cut}"
         case Ack():
@@ -134,6 +137,13 @@ def _text(event: Occurrence, names: dict[str, str]) -> str:
             return f"reset of {short(event.group)} to the {where} of {short(event.topic)}"
         case Pause():
             return "pause of the server"
+        case Pull():
+            came = ", ".join(one.content.body for one in event.deliveries)
+            what = f"{short(event.topic)}, queue {event.queue} from {event.offset}, batch {event.batch}"
+            filter_ = "" if event.filter == "*" else f" {shown(event.filter)!r}"
+            return f"{who} pulls {what}{filter_} -> {event.code} {came}, next {event.next_offset}"
+        case Trim():
+            return f"messages older than {event.age:g} s are deleted"
         case Restart():
             return "restart of the server"
         case Gone():

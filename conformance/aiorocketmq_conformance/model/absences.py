@@ -121,6 +121,8 @@ class Absences:
 
     def _dead_letters(self, drained: Drained) -> None:
         knowledge = self._knowledge
+        if knowledge.starts_anywhere:
+            return
         group = drained.topic.removeprefix(DEAD_LETTERS)
         for (owner, _, id_), copy in list(knowledge.copies.items()):
             if owner != group:

@@ -56,6 +56,7 @@ class Content:
     id: str
     topic: str
     body: str
+    encoding: str = "IDENTITY"
     tag: str | None = None
     keys: tuple[str, ...] = ()
     properties: tuple[tuple[str, str], ...] = ()
@@ -63,6 +64,10 @@ class Content:
     priority: int | None = None
     born_ms: int = 0
     """Milliseconds since 1970."""
+
+
+CONTENT = ("body", "encoding", "tag", "keys", "properties", "born_ms")
+"""What is the same in every delivery and check."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -244,6 +249,29 @@ class Reset(Event):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Pull(Event):
+    """One pull of a queue, which leases nothing."""
+
+    group: str
+    topic: str
+    queue: int
+    offset: int
+    batch: int
+    poll: float
+    filter: str
+    code: str
+    deliveries: tuple[Delivered, ...]
+    next_offset: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Trim(Event):
+    """Messages older than an age were deleted."""
+
+    age: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Restart(Event):
     """The server was restarted gracefully."""
 
@@ -280,7 +308,7 @@ class Drained(Event):
 
 Occurrence: TypeAlias = (
     TopicCreated | GroupCreated | Send | Receive | Ack | Change | Forward | EndTransaction | Check | Recall | Settings
-    | Route | Assignment | Reset | Restart | Pause | Gone | Lag | Drained
+    | Route | Assignment | Reset | Pull | Trim | Restart | Pause | Gone | Lag | Drained
 )  # fmt: skip
 
 

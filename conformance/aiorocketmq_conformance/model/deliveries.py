@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from aiorocketmq_conformance.model.calls import OK, Content, Delivered, Receive
+from aiorocketmq_conformance.model.calls import CONTENT, OK, Content, Delivered, Receive
+from aiorocketmq_conformance.model.filters import matches, shown
 from aiorocketmq_conformance.model.knowledge import Knowledge
 from aiorocketmq_conformance.model.state import (
     FOREVER,
@@ -13,7 +14,6 @@ from aiorocketmq_conformance.model.state import (
     Lease,
     Reading,
     Sent,
-    matches,
 )
 
 DUE = 0.002
@@ -107,7 +107,7 @@ class Deliveries:
         if one.content.topic != receive.topic or (origin is None and sent.topic != receive.topic):
             text = f"a receive from {receive.topic} was answered with a message of {one.content.topic}"
             self._report("topic", text, one)
-        for name in ("body", "tag", "keys", "properties", "message_group", "priority", "born_ms"):
+        for name in (*CONTENT, "message_group", "priority"):
             was, came = getattr(sent, name), getattr(one.content, name)
             # Clients set it again with each attempt.
             is_blurred = name == "born_ms" and (
@@ -118,8 +118,9 @@ class Deliveries:
         due = message.outgoing.deliver_at
         if origin is None and due is not None and (one.due is None or abs(one.due - due) > DUE):
             self._report("content", f"the delivery time {due:.3f} was delivered as {one.due}", one)
-        if not matches(receive.filter, sent.tag):
-            self._report("filter", f"the tag {sent.tag} does not match the filter {receive.filter}", one)
+        if not matches(receive.filter, sent):
+            what = f"the tag {sent.tag} and the properties {dict(sent.properties)}"
+            self._report("filter", f"{what} do not match the filter {shown(receive.filter)}", one)
 
     def _check_visible(self, receive: Receive, one: Delivered, copy: Copy) -> None:
         knowledge, message = self._knowledge, copy.message
@@ -140,6 +141,9 @@ class Deliveries:
             self._report("recall", "delivered after its recall", one)
         if copy.passed is not None and copy.passed.step < one.after.step:
             self._report("reset", "delivered although the group was reset to the end after it", one)
+        is_deleted = message.trimmed is not None and message.trimmed.step < one.after.step
+        if is_deleted and (copy.lease is None or copy.settled is not None):
+            self._report("retention", "delivered although it was too old, and deleted", one)
         created = knowledge.group(receive.group).created
         reading = knowledge.readings[receive.group, receive.topic]
         if (
@@ -180,12 +184,19 @@ class Deliveries:
             allowed = {last + 1} if lease.counts else {last} if lease.counts is False else {last, last + 1}
             if self._knowledge.blurs_attempts(group.name):
                 allowed = set(range(1, copy.times + 2))
-        if one.attempt not in allowed:
+        if one.attempt not in allowed and not self._counts_unseen(receive, copy):
             expected = " or ".join(map(str, sorted(allowed)))
             self._report("attempt", f"delivered as attempt {one.attempt}, not {expected}", one)
         if one.attempt > group.max_attempts and not group.ordered:
             text = f"attempt {one.attempt} of a group with at most {group.max_attempts}"
             self._report("attempts", text, one)
+
+    def _counts_unseen(self, receive: Receive, copy: Copy) -> bool:
+        """Return whether deliveries may be counted that nobody got."""
+        knowledge, content = self._knowledge, copy.message.outgoing.content
+        return knowledge.blurs_attempts(receive.group) and knowledge.is_taken_unseen(
+            receive.group, receive.topic, content
+        )
 
     def _check_late(self, receive: Receive, one: Delivered, copy: Copy) -> None:
         """Judge the time that a parked poll was not answered although the message was visible."""

@@ -23,6 +23,7 @@ from aiorocketmq_conformance.model.calls import (
     Lag,
     Occurrence,
     Pause,
+    Pull,
     Recall,
     Receive,
     Reset,
@@ -31,11 +32,13 @@ from aiorocketmq_conformance.model.calls import (
     Send,
     Settings,
     TopicCreated,
+    Trim,
     Violation,
 )
 from aiorocketmq_conformance.model.deliveries import Deliveries
 from aiorocketmq_conformance.model.knowledge import Knowledge
 from aiorocketmq_conformance.model.lifecycle import Lifecycle
+from aiorocketmq_conformance.model.pulling import Pulling
 from aiorocketmq_conformance.model.semantics import Semantics
 from aiorocketmq_conformance.model.sending import Sending
 from aiorocketmq_conformance.model.settling import Settling
@@ -45,7 +48,7 @@ def judge(events: Iterable[Occurrence], semantics: Semantics) -> list[Violation]
     """Return the violations of a history, in the order in which they show."""
     knowledge = Knowledge(semantics)
     sending, settling, lifecycle = Sending(knowledge), Settling(knowledge), Lifecycle(knowledge)
-    deliveries, absences = Deliveries(knowledge), Absences(knowledge)
+    deliveries, absences, pulling = Deliveries(knowledge), Absences(knowledge), Pulling(knowledge)
     steps: list[tuple[int, int, Callable[[], None]]] = []
 
     def plan(step: int, act: Callable[[], None]) -> None:
@@ -85,6 +88,11 @@ def judge(events: Iterable[Occurrence], semantics: Semantics) -> list[Violation]
                 plan(end, partial(settling.end_forward, event))
             case Reset():
                 plan(begin, partial(lifecycle.reset, event))
+            case Pull():
+                plan(begin, partial(pulling.begin, event))
+                plan(end, partial(pulling.end, event))
+            case Trim():
+                plan(begin, partial(lifecycle.trimmed, event))
             case Restart():
                 plan(begin, partial(lifecycle.restarted, event))
             case Pause():
@@ -97,4 +105,5 @@ def judge(events: Iterable[Occurrence], semantics: Semantics) -> list[Violation]
                 plan(end, partial(absences.drained, event))
     for _, _, act in sorted(steps, key=lambda each: each[:2]):
         act()
+    pulling.finish()
     return knowledge.violations

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from aiorocketmq_conformance.model.calls import Instant, Pause, Receive, Violation
+from aiorocketmq_conformance.model.calls import Content, Instant, Pause, Receive, Violation
+from aiorocketmq_conformance.model.filters import SQL, matches
 from aiorocketmq_conformance.model.semantics import Semantics
 from aiorocketmq_conformance.model.state import (
     DEAD_LETTERS,
@@ -17,7 +18,6 @@ from aiorocketmq_conformance.model.state import (
     Sent,
     Topic,
     hash_of,
-    matches,
 )
 
 
@@ -37,6 +37,8 @@ class Knowledge:
         """Group, topic, copy and lease of every handle."""
         self.positions: dict[tuple[str, int, int], str] = {}
         """Message ids by topic, queue and offset."""
+        self.trims = 0
+        """How often old messages were deleted."""
         self.pauses: list[Pause] = []
         self.restarted: Instant | None = None
         """The last restart."""
@@ -65,20 +67,27 @@ class Knowledge:
             return False
         return reading.has_died or (reading.was_cut and not self.semantics.checks_leases)
 
+    @property
+    def starts_anywhere(self) -> bool:
+        """Whether new groups may start at the last message of a queue, as it has lost its first ones."""
+        return self.trims > 0 and not self.semantics.starts_at_creation
+
     def is_expected(self, group: str, topic: str, copy: Copy) -> bool:
         """Return whether the group surely gets the message unless it is settled, as far as filters and start say."""
         message, reading = copy.message, self.readings.get((group, topic))
         if reading is None or copy.is_free or self.is_unclear(group, topic):
             return False
-        if message.is_uncertain or not message.is_stored:
+        if message.is_uncertain or not message.is_stored or message.trimmed or message.may_be_trimmed:
             return False
         if message.recalled is not None or message.visible is None or copy.passed is not None:
+            return False
+        if self.starts_anywhere and not reading.reads_whole:
             return False
         created = self.group(group).created
         starts = not self.semantics.starts_at_creation or reading.reads_whole
         if not starts and created.step >= message.begun.step:
             return False
-        return all(matches(each, message.outgoing.content.tag) for each in reading.filters)
+        return all(matches(each, message.outgoing.content) for each in reading.filters)
 
     def visible(self, message: Sent) -> Interval:
         """Return when a message becomes visible for the first time; it never does if that is not certain."""
@@ -136,6 +145,10 @@ class Knowledge:
         """Return whether all messages of a batch show the smallest attempt among them (R8.13)."""
         return self.semantics.order_by_queue and self.group(group).ordered
 
+    def is_taken_unseen(self, group: str, topic: str, content: Content) -> bool:
+        """Return whether receives of a group take a message and drop it, as its tag has the hash of another one."""
+        return any(_collides(each, content) for each in self.readings[group, topic].filters)
+
     def may_drop(self, receive: Receive) -> bool:
         """Return whether a server may have dropped all that a poll found, and ended it at once."""
         if not self.semantics.exhausted_end_polls:
@@ -146,9 +159,7 @@ class Knowledge:
 
     def _hashes_collide(self, receive: Receive) -> bool:
         """Some servers read by the 32-bit hashes of tags, and drop afterwards what does not match (R5.23)."""
-        hashes = {hash_of(term.strip()) for term in receive.filter.split("||")}
-        tags = {each.outgoing.content.tag for each in self.of_topic(receive.topic)}
-        return any(tag and hash_of(tag) in hashes and not matches(receive.filter, tag) for tag in tags)
+        return any(_collides(receive.filter, each.outgoing.content) for each in self.of_topic(receive.topic))
 
     def _gives_up(self, receive: Receive) -> bool:
         return any(
@@ -181,3 +192,10 @@ class Knowledge:
             return None
         group = topic.removeprefix(DEAD_LETTERS)
         return group, self.copy(group, message.outgoing.content.topic, message)
+
+
+def _collides(filter_: str, content: Content) -> bool:
+    """Return whether a tag that a filter does not name has the hash of one that it names."""
+    if filter_.startswith(SQL) or not content.tag or matches(filter_, content):
+        return False
+    return hash_of(content.tag) in {hash_of(term.strip()) for term in filter_.split("||")}

@@ -12,6 +12,7 @@ from aiorocketmq_conformance.model.calls import (
     Route,
     Settings,
     TopicCreated,
+    Trim,
 )
 from aiorocketmq_conformance.model.knowledge import Knowledge
 from aiorocketmq_conformance.model.state import Group, Interval, Reading, Topic
@@ -78,6 +79,23 @@ class Lifecycle:
                 low = event.begun.at if lease.is_renewed else min(lease.end.low, event.begun.at)
                 high = until if lease.is_renewed else max(lease.end.high, until)
                 lease.is_renewed, lease.end = False, Interval(low, high)
+
+    def trimmed(self, event: Trim) -> None:
+        """Delete what was stored longer ago than an age: what is in flight may come again, from its retry topic."""
+        knowledge = self._knowledge
+        knowledge.trims += 1
+        early = knowledge.semantics.early
+        for message in knowledge.messages.values():
+            stored = knowledge.after_pauses(knowledge.visible(message))
+            if stored.high < event.begun.at - event.age - early:
+                message.trimmed = message.trimmed or event.ended
+            elif stored.low <= event.ended.at - event.age + early:
+                message.may_be_trimmed = True
+        for copy in knowledge.copies.values():
+            if copy.message.trimmed is None and not copy.message.may_be_trimmed:
+                continue
+            copy.has_lost_count = True
+            copy.is_free = copy.is_free or (copy.lease is not None and copy.settled is None)
 
     def reset(self, event: Reset) -> None:
         """Begin again for a group, or pass over what was stored before."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from aiorocketmq_conformance.model.calls import (
+    CONTENT,
     OK,
     UNKNOWN,
     Check,
@@ -125,7 +126,7 @@ class Sending:
         age = check.ended.at - message.begun.at
         if message.times_checked == 1 and age < patience:
             self._knowledge.report("check", f"checked {age:.3f} s after the send", check.ended, message.id)
-        for name in ("body", "tag", "keys", "properties", "born_ms"):
+        for name in CONTENT:
             was, came = getattr(message.outgoing.content, name), getattr(check.content, name)
             if was != came:
                 text = f"the {name} {was!r} was checked as {came!r}"

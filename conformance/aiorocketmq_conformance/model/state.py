@@ -49,6 +49,10 @@ class Sent:
     recalled: Instant | None = None
     is_uncertain: bool = False
     """A send, commit or recall has an unknown outcome."""
+    trimmed: Instant | None = None
+    """Deleted, as it was surely too old."""
+    may_be_trimmed: bool = False
+    """Deleted, or a little too young."""
     is_repeated: bool = False
     """It was sent more than once, with the same id, and may be stored more than once."""
     positions: set[tuple[int, int]] = field(default_factory=set)
@@ -154,12 +158,6 @@ class Topic:
     name: str
     type: str = "NORMAL"
     queues: int = 0
-
-
-def matches(filter_: str, tag: str | None) -> bool:
-    """Return whether a TAG expression matches a tag."""
-    terms = [term.strip() for term in filter_.split("||")]
-    return "*" in terms or (tag or "") in terms
 
 
 def hash_of(tag: str) -> int:

@@ -2,13 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import hashlib
+import zlib
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Protocol
 
 from aiorocketmq.wire import messages as pb
 
 _CODES: dict[int, str] = {number: name for name, number in pb.Code.items()}
+DIGESTS: Mapping[int, Callable[[bytes], str]] = {
+    pb.DigestType.MD5: lambda body: hashlib.md5(body, usedforsecurity=False).hexdigest(),
+    pb.DigestType.CRC32: lambda body: f"{zlib.crc32(body):X}",
+    pb.DigestType.SHA1: lambda body: hashlib.sha1(body, usedforsecurity=False).hexdigest(),
+}
+"""Checksums of bodies by their kind, in any case of letters."""
 
 
 def seconds_of(time: pb.Duration | pb.Timestamp) -> float:

@@ -121,6 +121,11 @@ class ProbeClient:
         self._streams.append(self.stream)
         return self.stream
 
+    async def close_streams(self, keep: int) -> None:
+        """End all telemetry streams but the newest `keep`."""
+        while len(self._streams) > keep:
+            await self._streams.pop(0).cut()
+
     async def send_settings(self, settings: pb.Settings) -> pb.Settings:
         """Send `settings` (on a new stream if there is none yet) and return the server's.
 

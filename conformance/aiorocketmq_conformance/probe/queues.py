@@ -22,7 +22,7 @@ async def pull(
     *,
     batch: int = 32,
     poll: float = 5.0,
-    expression: str = "*",
+    expression: str | pb.FilterExpression = "*",
 ) -> Received:
     """Read a queue from `offset`; return the response with the time of every frame."""
     request = pb.PullMessageRequest(
@@ -30,7 +30,7 @@ async def pull(
         message_queue=queue,
         offset=offset,
         batch_size=batch,
-        filter_expression=tag_filter(expression),
+        filter_expression=tag_filter(expression) if isinstance(expression, str) else expression,
     )
     duration(request.long_polling_timeout, poll)
     return await client.streamed("PullMessage", request, deadline=poll + DEADLINE_MARGIN)

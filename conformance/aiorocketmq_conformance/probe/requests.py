@@ -94,12 +94,17 @@ def producer_settings(*topics: str) -> pb.Settings:
     return settings
 
 
-def consumer_settings(group: str, subscriptions: Mapping[str, str], kind: int | None = None) -> pb.Settings:
-    """Return settings of a consumer (push by default) of `group` with TAG subscriptions."""
+def consumer_settings(
+    group: str, subscriptions: Mapping[str, str | pb.FilterExpression], kind: int | None = None
+) -> pb.Settings:
+    """Return settings of a consumer (push by default) of `group`; texts are TAG subscriptions."""
     settings = _settings(pb.ClientType.PUSH_CONSUMER if kind is None else kind)
     settings.subscription.group.name = group
     settings.subscription.subscriptions.extend(
-        pb.SubscriptionEntry(topic=resource(topic), expression=tag_filter(expression))
+        pb.SubscriptionEntry(
+            topic=resource(topic),
+            expression=tag_filter(expression) if isinstance(expression, str) else expression,
+        )
         for topic, expression in subscriptions.items()
     )
     return settings

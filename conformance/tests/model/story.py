@@ -21,6 +21,7 @@ from aiorocketmq_conformance.model.calls import (
     Occurrence,
     Outgoing,
     Pause,
+    Pull,
     Recall,
     Receipt,
     Receive,
@@ -30,6 +31,7 @@ from aiorocketmq_conformance.model.calls import (
     Send,
     Settings,
     TopicCreated,
+    Trim,
 )
 from aiorocketmq_conformance.model.judgement import judge
 from aiorocketmq_conformance.model.semantics import Semantics, semantics_of
@@ -219,6 +221,59 @@ class Story:
         self.events.append(
             Check(**self.span(), content=self.content(name, **changes), transaction=f"tx of {name}")
         )
+        return self
+
+    def pull(
+        self,
+        *names: str,
+        offset: int = 0,
+        first: int | None = None,
+        next_offset: int | None = None,
+        code: str = "",
+        begun: float | None = None,
+        poll: float = 5.0,
+        batch: int = 32,
+        **changes: Any,
+    ) -> Story:
+        """Pull from queue 0 now, after waiting since `begun`; the messages lie at `first` and behind it."""
+        now, self.now = self.now, self.now if begun is None else begun
+        start, self.now = self.instant(), now
+        first = offset if first is None else first
+        deliveries = tuple(
+            Delivered(
+                content=self.content(name, **changes),
+                attempt=0,
+                handle="",
+                queue=0,
+                offset=first + place,
+                stored=now,
+                due=None,
+                after=Instant(now, start.step),
+                at=self.instant(),
+            )
+            for place, name in enumerate(names)
+        )
+        self.events.append(
+            Pull(
+                begun=start,
+                ended=self.instant(),
+                client=CLIENT,
+                group=GROUP,
+                topic=TOPIC,
+                queue=0,
+                offset=offset,
+                batch=batch,
+                poll=poll,
+                filter="*",
+                code=code or ("OK" if names else "MESSAGE_NOT_FOUND"),
+                deliveries=deliveries,
+                next_offset=first + len(names) if next_offset is None else next_offset,
+            )
+        )
+        return self
+
+    def trim(self, age: float) -> Story:
+        self.events.append(Trim(**self.span(), age=age))
         return self
 
     def pause(self, seconds: float) -> Story:

@@ -47,6 +47,47 @@ PAIRS: dict[str, tuple[str, Story, Story]] = {
         sent().at(40).receive("m", attempt=2),
         sent().receive(code="", is_cut=True, has_died=True).at(40).receive("m", attempt=2),
     ),
+    # Pulls
+    "pull of a message at another offset": ("pull", sent().pull("m", first=3), sent().pull("m")),
+    "pull of a changed body": ("pull", sent().pull("m", body="other"), sent().pull("m")),
+    "pull with another next offset": ("pull", sent().pull("m", next_offset=2), sent().pull("m")),
+    "pull of more than the batch": (
+        "pull",
+        sent("m", "n").pull("m", "n", batch=1),
+        sent("m", "n").pull("m", "n"),
+    ),
+    "pull with fewer than are known": (
+        "pull",
+        sent("m", "n").pull("m", "n").pull("m"),
+        sent("m", "n").pull("m", "n").pull("m", batch=1),
+    ),
+    "pull of a refused message": (
+        "pull",
+        Story().send("m", is_legal=False, code="ILLEGAL_MESSAGE_TAG").pull("m"),
+        Story().send("m", is_legal=False, code="ILLEGAL_MESSAGE_TAG").at(5).pull(begun=0),
+    ),
+    "pull that misses what it waits for": (
+        "pull",
+        Story().at(1).send("m").at(5).pull(begun=0).at(6).pull("m"),
+        Story().at(4.5).send("m").at(5).pull(begun=0).at(6).pull("m"),
+    ),
+    "pull that ends early": ("pull", Story().at(1).pull(begun=0), Story().at(5).pull(begun=0)),
+    "pull that is refused, inside and outside of the queue": (
+        "pull",
+        sent().pull("m").pull(code="ILLEGAL_OFFSET"),
+        sent().pull("m").pull(offset=5, next_offset=1, code="ILLEGAL_OFFSET"),
+    ),
+    # Retention
+    "delivered after its deletion": (
+        "retention",
+        sent().at(9).trim(5).receive("m"),
+        sent().at(9).trim(10).receive("m"),
+    ),
+    "kept as it was too young": (
+        "lost",
+        Story().at(5).receive(begun=0).send("m").at(14).trim(10).at(30).drained(),
+        Story().at(5).receive(begun=0).send("m").at(14).trim(5).at(30).drained(),
+    ),
     # Content and filters
     "message from nowhere": ("origin", Story().receive("m"), leased()),
     "body changed": ("content", sent().receive("m", changes={"body": "other"}), leased()),

@@ -90,7 +90,11 @@ MUTANTS = (
     Mutant("mu-nobody-is-asked", ("auth.missing[*]", "auth.bad-key"), core=NobodyIsAsked),
     Mutant("mu-nobody-gets-in", ("auth.good",), core=NobodyGetsIn),
     Mutant("mu-signatures-unread", ("auth.bad-signature", "auth.altered-date"), core=SignaturesUnread),
-    Mutant("mu-rights-forgotten", ("auth.send-denied", "auth.receive-denied"), core=RightsForgotten),
+    Mutant(
+        "mu-rights-forgotten",
+        ("auth.send-denied", "auth.receive-denied", "auth.patterns"),
+        core=RightsForgotten,
+    ),
     Mutant("mu-groups-forgotten", ("auth.group-denied", "auth.ack-denied"), core=GroupsForgotten),
     Mutant("mu-removed-users-stay", ("auth.revoked",), core=RemovedUsersStay),
     Mutant("mu-streams-are-open", ("auth.telemetry",), core=StreamsAreOpen),

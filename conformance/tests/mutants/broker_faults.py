@@ -156,7 +156,7 @@ PROCESSES = (
     Mutant("mu-downtime-forgets-delays", ("delay.downtime-over-due",), core=DelaysLostOnRestart),
     Mutant("mu-void-takes-all", ("fault.half-open",), parts=Parts(redelivery=NothingComesBack)),
     Mutant("mu-commits-add-up", ("tx.reply-lost",), core=SecondCommitsDeliver),
-    Mutant("mu-rates-ignored", ("send.throttled",), core=RatesIgnored),
+    Mutant("mu-rates-ignored", ("send.throttled", "send.throttle-refill"), core=RatesIgnored),
     Mutant("mu-throttled-stored", ("send.throttled",), core=RefusedIsStoredAndBusy),
     Mutant("mu-trial-of-another", ("life.verify-message",), core=TrialOfAnother),
     Mutant("mu-new-queues-unread", ("reb.queue-increase",), core=NewQueuesUnread),

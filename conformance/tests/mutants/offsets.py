@@ -198,6 +198,7 @@ KEEPING = (
         (
             "keep.expires",
             "keep.unconsumed-deleted",
+            "keep.in-message-group",
             "keep.progress-behind-min",
             "keep.inflight-over-expiry",
             "pull.trimmed-offset",

@@ -310,7 +310,11 @@ PULLING = (
         ),
         core=PullsUnfiltered,
     ),
-    Mutant("mu-pull-impatient", ("pull.empty-waits", "pull.empty-wakes"), core=PullsImpatient),
+    Mutant(
+        "mu-pull-impatient",
+        ("pull.empty-waits", "pull.empty-wakes", "pull.many-waiters"),
+        core=PullsImpatient,
+    ),
     Mutant(
         "mu-pull-batches",
         ("pull.batch-cap",),

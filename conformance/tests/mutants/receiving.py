@@ -270,7 +270,7 @@ RECEIVING = (
     ),
     Mutant(
         "MU70",
-        ("simple.empty-await*", "simple.await-wakes"),
+        ("simple.empty-await*", "simple.await-wakes", "simple.many-waiters"),
         core=ImpatientPolls,
     ),
     Mutant(

@@ -181,7 +181,12 @@ SESSIONS = (
     ),
     Mutant(
         "mu-settings-once",
-        ("life.settings-resend", "life.stream-reconnect", "life.server-survives-bad-command"),
+        (
+            "life.settings-resend",
+            "life.stream-reconnect",
+            "life.stream-beside",
+            "life.server-survives-bad-command",
+        ),
         core=SettingsOnce,
     ),
     Mutant(

@@ -192,6 +192,38 @@ async def ack_denied(fixture: Fixture) -> None:
     await owner.ack(leased)
 
 
+@case("auth.patterns", rules=("R14.2", "R14.4"), level=EXTENSION, needs=NEEDS, timeout=120.0)
+async def patterns(fixture: Fixture) -> None:
+    """A right to a name covers that name only, one to a prefix with a star all names that begin so."""
+    stem = fixture.fresh("stem")
+    names = (stem, f"{stem}-1", f"{stem}-1-2", f"x{stem}", stem[:-1])
+    for name in names:
+        await fixture.target.create_topic(name, queues=1)
+        await fixture.target.create_group(f"{name}-g")
+    for pattern, covered in ((stem, names[:1]), (f"{stem}*", names[:3]), (f"{stem}-1*", names[1:3])):
+        groups = f"{stem}-g" if pattern == stem else pattern
+        grants = {"publish": pattern, "subscribe": pattern, "groups": groups}
+        for right in grants:
+            key = fixture.fresh(right)
+            granted = {other: (grants[other] if other == right else "*",) for other in grants}
+            await fixture.target.rights_of(Rights(key, key, **granted))
+            client = await fixture.client(**signed(key, key, at=fixture.clock.wall()))
+            allowed = [name for name in names if await _may(client, right, name, names[0])]
+            assert allowed == list(covered), f"{right} {pattern} allows {allowed}, not {list(covered)}"
+
+
+async def _may(client: ProbeClient, right: str, name: str, any_topic: str) -> bool:
+    """Return whether a user may send to a topic, receive from one, or receive as a group."""
+    if right == "publish":
+        code = code_of(await client.send(requests.message(name, "m")))
+    else:
+        topic = any_topic if right == "groups" else name
+        group = f"{name if right == 'groups' else any_topic}-g"
+        entry = (requests.message_id(), "no handle")
+        code = code_of(await client.ack(topic, group, entry))
+    return code != DENIED
+
+
 @case("auth.revoked", rules=("R14.1",), level=EXTENSION, needs=NEEDS, timeout=330.0)
 async def revoked(fixture: Fixture) -> None:
     """A removed user is refused once the server's caches have expired."""

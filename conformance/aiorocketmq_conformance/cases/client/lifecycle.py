@@ -183,6 +183,27 @@ async def stream_reconnect(fixture: Fixture) -> None:
     await fixture.expect_settled(consumer, 10.0, "acked over the new stream")
 
 
+@case("life.stream-beside", rules=("R2.3", "R2.8"), timeout=90.0)
+async def stream_beside(fixture: Fixture) -> None:
+    """Of two streams of one client each answers the settings sent on it, and the end of the older one leaves the
+    client registered and the newer one open."""
+    topic, consumer = await fixture.subscribed(queues=1)
+    client = consumer.client
+    old = client.stream
+    assert old is not None
+    new = await client.open_stream()
+    for stream in (new, old, new):
+        settings = requests.consumer_settings(consumer.group, {topic: "*"}, pb.ClientType.SIMPLE_CONSUMER)
+        reply = await stream.settings(settings)
+        assert code_of(reply) == "OK"
+    await client.close_streams(1)
+    assert code_of(await client.heartbeat(consumer.group, consumer.kind)) == "OK"
+    settings = requests.consumer_settings(consumer.group, {topic: "a"}, pb.ClientType.SIMPLE_CONSUMER)
+    assert code_of(await new.settings(settings)) == "OK"
+    await fixture.send(topic, "m", tag="a")
+    await consumer.take(1, expression="a")
+
+
 @case("life.route-ok", rules=("R3.2", "R3.3", "R3.4"), needs=("type.fifo",), prepared=("@topic",))
 async def route_ok(fixture: Fixture) -> None:
     """A route names exactly the topic's queues, readable and writable, with its type and endpoints that answer."""

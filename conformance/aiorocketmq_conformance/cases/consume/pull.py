@@ -6,6 +6,7 @@ Apache's proxies do not serve them, but brokers do over remoting.
 from __future__ import annotations
 
 import asyncio
+import itertools
 
 from aiorocketmq.wire import messages as pb
 
@@ -143,6 +144,24 @@ async def empty_wakes(fixture: Fixture, wire: Wire) -> None:
     wake_window(fixture.target).check(page.at - sent.acked_at, "the waiting pull was answered")
 
 
+@on_both_wires("pull.many-waiters", rules=("R10.1",), remoting_rules=(LIVE_PULL,))
+async def many_waiters(fixture: Fixture, wire: Wire) -> None:
+    """A new message completes all pulls that wait at the end of its queue, and none that waits further behind."""
+    readers = [await wire(fixture)]
+    readers += [await wire(fixture, topic=readers[0].topic) for _ in range(2)]
+    (first,) = await readers[0].send(1)
+    waiting = [fixture.background(reader.pull(1, poll=15.0)) for reader in readers]
+    both = fixture.background(readers[0].pull(0, poll=15.0))
+    assert (await both).ids == (first.id,)
+    await fixture.clock.sleep(3.0)
+    assert not any(each.done() for each in waiting), "a pull ended before anything was sent"
+    sent = await readers[0].send_one("m1")
+    for each in waiting:
+        page = await each
+        assert (page.ids, page.next_offset) == ((sent.id,), 2)
+        wake_window(fixture.target).check(page.at - sent.acked_at, "a waiting pull was answered")
+
+
 @on_both_wires("pull.batch-cap", rules=("R5.3",))
 async def batch_cap(fixture: Fixture, wire: Wire) -> None:
     """No pull returns more than the largest batch, whatever it requests."""
@@ -253,17 +272,21 @@ async def query_time(fixture: Fixture, wire: Wire) -> None:
 
 @case("pull.assignment-exclusive", rules=("R3.7",), level=EXTENSION, needs=(*PULL, "pull-balance"))
 async def assignment_exclusive(fixture: Fixture) -> None:
-    """Two pull consumers of a group are assigned two of four queues each, none of them to both; one alone has all."""
-    topic, group = await fixture.topic(4), await fixture.group()
+    """Pull consumers of a group are assigned all queues, each to one of them, and as evenly as they can be divided,
+    while others join and leave."""
     kind = pb.ClientType.PULL_CONSUMER
-    first = await fixture.consumer(topic, group=group, kind=kind, prime=False)
-    assert await _assigned(first) == [0, 1, 2, 3]
-    second = await fixture.consumer(topic, group=group, kind=kind, prime=False)
-    shares = [await _assigned(first), await _assigned(second)]
-    assert sorted(shares[0] + shares[1]) == [0, 1, 2, 3], f"queues of both: {shares}"
-    assert {len(share) for share in shares} == {2}, f"uneven: {shares}"
-    await second.client.close()
-    assert await _assigned(first) == [0, 1, 2, 3], "queues of a consumer that left are not assigned"
+    for queues, most in ((4, 2), (5, 3), (7, 4), (2, 3)):
+        topic, group = await fixture.topic(queues), await fixture.group()
+        consumers: list[Consumer] = []
+        for change in (*["join"] * most, *["leave"] * (most - 1)):
+            if change == "join":
+                consumers.append(await fixture.consumer(topic, group=group, kind=kind, prime=False))
+            else:
+                await consumers.pop(0).client.close()
+            shares = [await _assigned(consumer) for consumer in consumers]
+            assert sorted(itertools.chain(*shares)) == list(range(queues)), f"queues of all: {shares}"
+            sizes = {len(share) for share in shares}
+            assert max(sizes) - min(sizes) <= 1, f"uneven: {shares}"
 
 
 async def _assigned(consumer: Consumer) -> list[int]:

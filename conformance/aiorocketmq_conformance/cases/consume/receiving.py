@@ -103,6 +103,25 @@ async def empty_await(fixture: Fixture, poll: float) -> None:
     empty_poll_window(fixture.target, poll).check(answer.took, "an empty receive ended")
 
 
+@case("simple.many-waiters", rules=("R5.18", "R5.20"))
+async def many_waiters(fixture: Fixture) -> None:
+    """Of several polls of a group that wait, each message completes one, and the others go on waiting."""
+    topic, consumer = await fixture.subscribed(1)
+    others = [await fixture.consumer(topic, group=consumer.group, prime=False) for _ in range(2)]
+    polls = [fixture.background(each.receive(batch=4, poll=19.0)) for each in (consumer, *others)]
+    await fixture.clock.sleep(2.0)
+    for count in range(3):
+        assert sum(poll.done() for poll in polls) == count, "a poll ended without a message"
+        (sent,) = await fixture.send(topic, f"m{count}")
+        await fixture.clock.sleep(2.0)
+        ended = [one for poll in polls if poll.done() for one in poll.result().deliveries]
+        assert len({one.id for one in ended}) == len(ended) == count + 1, (
+            f"after {count + 1} messages: {ended}"
+        )
+        (delivery,) = (one for one in ended if one.id == sent.id)
+        wake_window(fixture.target).check(delivery.at - sent.acked_at, "a waiting poll was answered")
+
+
 @case("simple.await-wakes", rules=("R5.18", "R5.20"))
 async def await_wakes(fixture: Fixture) -> None:
     """A message that arrives during a long poll completes it at once."""

@@ -95,6 +95,36 @@ async def progress_behind_min(fixture: Fixture) -> None:
     once_each(fresh, await consumer.take(3))
 
 
+@case(
+    "keep.in-message-group",
+    rules=("R8.4", "R11.3"),
+    level=EXTENSION,
+    needs=(*KEPT, "type.fifo"),
+    timeout=300.0,
+)
+async def in_message_group(fixture: Fixture) -> None:
+    """A message group whose first messages are deleted, leased or not, continues with the first one left, as
+    attempt 1, and in order."""
+    # Of messages of which so many are too old, how many of the first are leased at the deletion.
+    for old, leased in ((1, 0), (1, 1), (2, 1), (2, 2), (3, 0)):
+        topic, consumer = await fixture.subscribed(1, type="FIFO", ordered=True)
+        await fixture.target.admin.set_retention(RETENTION)
+        await fixture.send(topic, *(f"old{n}" for n in range(old)), group="g")
+        await fixture.clock.sleep(RETENTION - 10.0)
+        if leased:
+            await consumer.take(leased, batch=leased, settle=False, invisible=60.0)
+        fresh = await fixture.send(topic, "new0", "new1", "new2", group="g")
+        await fixture.clock.sleep(OLD - RETENTION + 10.0)
+        await fixture.target.admin.delete_expired()
+        for sent in fresh:
+            delivery = await consumer.one(within=60.0)
+            await consumer.ack(delivery)
+            found = (delivery.id, delivery.attempt)
+            assert found == (sent.id, 1), (
+                f"{delivery} instead of {sent.message.body!r}: {old} old, {leased} leased"
+            )
+
+
 # Over remoting
 
 

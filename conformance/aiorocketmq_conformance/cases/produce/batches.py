@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from aiorocketmq.wire import messages as pb
 
 from aiorocketmq_conformance.case import SHOULD, case
@@ -80,14 +82,22 @@ async def own_fields(fixture: Fixture) -> None:
 
 @case("send.batch-one-bad", rules=("4.1",), level=SHOULD, needs=NEEDS)
 async def one_bad(fixture: Fixture) -> None:
-    """A batch with one illegal message is refused as a whole: nothing of it is delivered."""
+    """A batch with one illegal message, the first, middle or last, is refused as a whole: nothing is delivered."""
     topic, consumer = await fixture.subscribed(1)
     producer = await fixture.producer(topic)
-    good = [fixture.message(topic, f"m{n}") for n in range(2)]
-    bad = fixture.message(topic, "bad", id="")
-    reply = await producer.send(good[0], bad, good[1])
-    assert code_of(reply) == "ILLEGAL_MESSAGE_ID"
-    assert not reply.entries, "a refused request has entries"
+    rows: dict[str, dict[str, Any]] = {
+        "ILLEGAL_MESSAGE_ID": {"id": ""},
+        "ILLEGAL_MESSAGE_TAG": {"tag": "a|b"},
+        "ILLEGAL_MESSAGE_KEY": {"keys": ["k", " "]},
+        "ILLEGAL_MESSAGE_PROPERTY_KEY": {"properties": {"a": "b", "UNIQ_KEY": "v"}},
+        "MESSAGE_PROPERTIES_TOO_LARGE": {"properties": {f"p{n}": "v" for n in range(129)}},
+    }
+    for code, fields in rows.items():
+        for place in range(3):
+            batch = [fixture.message(topic, f"m{n}", **(fields if n == place else {})) for n in range(3)]
+            reply = await producer.send(*batch)
+            assert code_of(reply) == code, f"{fields} at place {place} was answered with {code_of(reply)}"
+            assert not reply.entries, "a refused request has entries"
     await fixture.expect_nothing(consumer, PROMPT)
 
 

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import gzip
-import hashlib
-import zlib
 from collections import Counter
 from typing import Any
 
@@ -14,14 +12,8 @@ from aiorocketmq_conformance.case import INFORMATIONAL, SHOULD, case
 from aiorocketmq_conformance.consumer import SHORT_POLL
 from aiorocketmq_conformance.fixture import Fixture, once_each
 from aiorocketmq_conformance.probe import requests
-from aiorocketmq_conformance.probe.answers import code_of
+from aiorocketmq_conformance.probe.answers import DIGESTS, code_of
 from aiorocketmq_conformance.tolerances import PROMPT
-
-_DIGESTS = {
-    pb.DigestType.MD5: lambda body: hashlib.md5(body, usedforsecurity=False).hexdigest(),
-    pb.DigestType.CRC32: lambda body: f"{zlib.crc32(body):X}",
-    pb.DigestType.SHA1: lambda body: hashlib.sha1(body, usedforsecurity=False).hexdigest(),
-}
 
 
 @case("send.digest", rules=("R5.6",), level=SHOULD, params={"1B": 1, "4KiB": 4096, "1MiB": 1 << 20})
@@ -31,8 +23,8 @@ async def digest(fixture: Fixture, size: int) -> None:
     await fixture.send(topic, bytes(n % 251 for n in range(size)))
     (delivery,) = await consumer.take(1)
     digest_field = delivery.message.system_properties.body_digest
-    assert digest_field.type in _DIGESTS, f"a digest of kind {digest_field.type}"
-    assert digest_field.checksum.upper() == _DIGESTS[digest_field.type](delivery.body).upper()
+    assert digest_field.type in DIGESTS, f"a digest of kind {digest_field.type}"
+    assert digest_field.checksum.upper() == DIGESTS[digest_field.type](delivery.body).upper()
 
 
 @case("send.digest-wrong", rules=("R4.1",), level=INFORMATIONAL)

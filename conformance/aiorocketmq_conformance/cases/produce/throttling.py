@@ -41,5 +41,41 @@ async def throttled(fixture: Fixture) -> None:
     )
 
 
+@case("send.throttle-refill", rules=("13.1",), level=EXTENSION, needs=("@throttle",))
+async def throttle_refill(fixture: Fixture) -> None:
+    """A rate allows one second's calls at once, and after a wait as many as the wait is worth, up to that again."""
+    topic = await fixture.topic(1)
+    producer = await fixture.producer(topic)
+
+    async def accepted() -> int:
+        replies = [await producer.send(fixture.message(topic, "m")) for _ in range(10)]
+        return sum(reply.status.code == pb.Code.OK for reply in replies)
+
+    limit = fixture.target.privileged.limit_rate
+    # Rate, calls at once, then waits and the calls that each is worth: refused ones cost nothing.
+    for rate, at_once, waits in (
+        (5.0, 5, ((0.1, 0), (0.1, 1), (0.4, 2), (0.6, 3), (30.0, 5))),
+        (2.5, 2, ((0.2, 1), (0.8, 2), (30.0, 2))),
+        (0.5, 1, ((1.9, 0), (0.1, 1), (30.0, 1))),
+        (0.0, 0, ((30.0, 0),)),
+    ):
+        await limit("SendMessage", rate)
+        counts = [await accepted()]
+        for seconds, _ in waits:
+            await fixture.clock.sleep(seconds)
+            counts.append(await accepted())
+        expected = [at_once, *(count for _, count in waits)]
+        assert counts == expected, (
+            f"of ten sends with a rate of {rate:g} {counts} were accepted, not {expected}"
+        )
+        routes = [code_of(await producer.query_route(topic)) for _ in range(3)]
+        assert routes == ["OK"] * 3, f"calls of another kind are limited, too: {routes}"
+    await limit("QueryRoute", 1.0)
+    await limit("SendMessage", None)
+    assert await accepted() == 10, "sends are still limited"
+    routes = [code_of(await producer.query_route(topic)) for _ in range(2)]
+    assert routes == ["OK", "TOO_MANY_REQUESTS"], f"two queries with a rate of 1 were answered with {routes}"
+
+
 def _busy(fixture: Fixture) -> int:
     return pb.Code.Value(str(fixture.numbers["send.busy"]))
