@@ -1,0 +1,418 @@
+"""Each limit of the core as a row: what is within it to the last, and what is one beyond."""
+
+from __future__ import annotations
+
+import json
+import struct
+from collections.abc import Callable
+from dataclasses import fields
+from random import Random
+from typing import Any
+
+import pytest
+from aiorocketmq import Message, RetryLater
+from aiorocketmq._core.bounds import bounded_answer, check_queue, check_servers, check_sizes, clipped
+from aiorocketmq._core.endpoint import Address, endpoint_of, parse_endpoint
+from aiorocketmq._core.half_open import Beat, HalfOpenWatch
+from aiorocketmq._core.lease import Lease, LeaseState, Step, StepNotAllowedError
+from aiorocketmq._core.names import check_group, check_lite_topic, check_topic
+from aiorocketmq._core.pauses import failure_pause, poll_length, scan_pause
+from aiorocketmq._core.receive_cache import ReceiveCache
+from aiorocketmq._core.remoting.batches import Member, encode_batch
+from aiorocketmq._core.remoting.bodies import java_hash
+from aiorocketmq._core.remoting.delays import delay_properties, level_of
+from aiorocketmq._core.remoting.frame import MAX_FRAME, Frame, FrameReader, Serialization, decode, encode
+from aiorocketmq._core.remoting.properties import write_properties
+from aiorocketmq._core.retries import Outage, exponential, jittered, renewal_delay, send_delay, start_delay
+from aiorocketmq._core.settings import Answer, Backoff, ServerSettings
+from aiorocketmq._core.siphash import queue_index
+from aiorocketmq._core.timetable import Timetable
+
+INT32 = 2**31 - 1
+
+
+class Fixed(Random):
+    """Chance that always gives the same number."""
+
+    def __init__(self, value: float) -> None:
+        super().__init__()
+        self._value = value
+
+    def random(self) -> float:
+        return self._value
+
+
+LEAST, MOST = Fixed(0.0), Fixed(1.0)
+
+
+def text(length: int) -> str:
+    return "x" * length
+
+
+def json_number(name: str, number: int) -> None:
+    header = json.dumps({name: number}).encode()
+    (read,) = FrameReader().feed(struct.pack(">ii", 4 + len(header), len(header)) + header)
+    assert getattr(read, name) == number
+
+
+LIMITS: dict[str, tuple[Callable[[Any], object], list[Any], list[Any]]] = {
+    "topic": (check_topic, ["x", text(127), "%-_9Z"], ["", text(128), "a.b", "a b", "a\n"]),
+    "group": (check_group, ["x", text(120), "%-_9Z"], ["", text(121), "a.b", "a\n"]),
+    "lite topic": (check_lite_topic, ["x", text(64), "-_9Z"], ["", text(65), "a%b", "a\n"]),
+    "lite topic of a server": (
+        lambda name: check_lite_topic(name, longest=3), ["xxx"], ["xxxx"],
+    ),
+    "queues of a route": (check_sizes, [[0] * 16_384], [[0] * 16_385]),
+    "addresses of a server": (check_sizes, [[128]], [[129], [1, 129]]),
+    "addresses of a route": (check_sizes, [[128] * 512], [[128] * 512 + [1]]),
+    "servers": (check_servers, [0, 1024], [1025]),
+    "queue id": (lambda number: check_queue("b", number), [-1, 0, INT32], [-2]),
+    "broker": (lambda name: check_queue(name, 0), ["", text(255)], [text(256), "a\n"]),
+    "port": (
+        lambda port: parse_endpoint(f"h:{port}"), [1, 65_535, "00001"], [0, -1, 65_536, 99_999, "000001", "1e3"],
+    ),
+    "port of a server": (lambda port: endpoint_of((Address("h", port),)), [1, 65_535], [0, -1, 65_536]),
+    "host": (
+        lambda host: endpoint_of((Address(host, 1),)),
+        [text(63), ".".join([text(63)] * 3 + [text(62), ""])[:255]],
+        [text(64), ".".join([text(63)] * 4) + ".", "-a", "a-", "a..b", "a\n"],
+    ),
+    **{
+        f"{name} of a JSON header": (
+            lambda number, name=name: json_number(name, number),  # type: ignore[misc]
+            [-(2**31), -1, 0, INT32], [-(2**31) - 1, INT32 + 1],
+        )
+        for name in ("code", "opaque", "flag", "version")
+    },
+    "code of a binary header": (
+        lambda code: encode(Frame(code, 1), Serialization.BINARY), [-(2**15), 2**15 - 1], [-(2**15) - 1, 2**15],
+    ),
+    "field name of a binary header": (
+        lambda length: encode(Frame(1, 1, fields={text(length): ""}), Serialization.BINARY), [32_767], [32_768],
+    ),
+    "length of a frame": (
+        lambda length: list(FrameReader().feed(struct.pack(">i", length))),
+        [4, MAX_FRAME - 4], [3, -1, MAX_FRAME - 3],
+    ),
+    "header of a frame": (lambda length: decode(struct.pack(">i", length) + b"{}"), [2], [3]),
+    "properties": (lambda length: write_properties({"n": text(length - 3)}), [32_767], [32_768]),
+    "property": (lambda value: write_properties({"n": value}), ["\x00", "\x03"], ["\x01", "\x02", "a\x02"]),
+    "flag of a batch": (
+        lambda flag: encode_batch([Member(b"x", flag=flag)]), [-(2**31), INT32], [-(2**31) - 1, INT32 + 1],
+    ),
+    "members of a batch": (lambda count: encode_batch([Member(b"x")] * count), [1, 2], [0]),
+    "priority": (lambda priority: Message("t", b"x", priority=priority), [0, INT32], [-1, INT32 + 1]),
+    "delay": (lambda delay: Message("t", b"x", delay=delay), [0, 0.001], [-0.001, float("inf"), float("nan")]),
+    "pause that a handler chooses": (RetryLater, [0, 43_200], [-0.001, 43_200.001]),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", LIMITS)
+def test_the_last_is_within_and_the_next_is_beyond(name: str) -> None:
+    use, within, beyond = LIMITS[name]
+    for value in within:
+        use(value)
+    for value in beyond:
+        with pytest.raises(ValueError, match=r"."):
+            use(value)
+
+
+SETTINGS: dict[str, tuple[str, float, float]] = {
+    "max_body": ("max_body_size", 1, INT32),
+    "receive_batch": ("receive_batch_size", 1, 1024),
+    "long_polling": ("long_polling_timeout", 1.0, 120.0),
+    "lite_quota": ("lite_subscription_quota", 1, INT32),
+    "lite_topic_limit": ("max_lite_topic_size", 1, INT32),
+}
+
+
+@pytest.mark.parametrize("field", SETTINGS)
+def test_settings_are_brought_within_their_bounds(field: str) -> None:
+    name, lowest, highest = SETTINGS[field]
+    for value in (lowest, highest):
+        assert bounded_answer(Answer(**{field: value})) == (Answer(**{field: value}), ())  # type: ignore[arg-type]
+    for value, became in ((highest + 1, highest), (lowest / 2, lowest)):
+        answer, (adjustment,) = bounded_answer(Answer(**{field: value}))  # type: ignore[arg-type]
+        assert answer == Answer(**{field: became})  # type: ignore[arg-type]
+        assert adjustment.field == name
+        says = f"{name} {value:g} is not within {lowest:g} to {highest:g}: {became:g} is used"
+        assert adjustment.text == says
+
+
+@pytest.mark.parametrize(
+    ("given", "became", "named"),
+    [
+        (Backoff(INT32, steps=(0.0, 43_200.0)), None, []),
+        (Backoff(1, initial=43_200.0, maximum=43_200.0, multiplier=100.0), None, []),
+        (Backoff(1, initial=1.0, maximum=2.0, multiplier=1.0), None, []),
+        (Backoff(INT32 + 1), Backoff(INT32), ["max_attempts"]),
+        (Backoff(1, steps=(43_200.5,)), Backoff(1, steps=(43_200.0,)), ["next"]),
+        (Backoff(1, steps=(-0.5, 1.0)), Backoff(1, steps=(0.0, 1.0)), ["next"]),
+        (Backoff(1, initial=43_201.0, maximum=5.0), Backoff(1, initial=43_200.0, maximum=5.0), ["initial"]),
+        (Backoff(1, initial=5.0, maximum=43_201.0), Backoff(1, initial=5.0, maximum=43_200.0), ["max"]),
+        (Backoff(1, multiplier=100.5), Backoff(1, multiplier=100.0), ["multiplier"]),
+        (Backoff(1, multiplier=0.5), Backoff(1, multiplier=1.0), ["multiplier"]),
+        (Backoff(1, steps=(1.0,) * 1000), None, []),
+        (Backoff(1, steps=(1.0,) * 1001), Backoff(1, steps=(1.0,) * 1000), ["next"]),
+    ],
+)  # fmt: skip
+def test_a_back_off_is_brought_within_its_bounds(
+    given: Backoff, became: Backoff | None, named: list[str]
+) -> None:
+    answer, adjustments = bounded_answer(Answer(backoff=given))
+    assert answer == Answer(backoff=became or given)
+    assert [each.field for each in adjustments] == named
+
+
+BEFORE = ServerSettings(
+    backoff=Backoff(9, steps=(1.0,)), max_body=7, validate_message_type=False, ordered=True, receive_batch=3,
+    long_polling=11.0, lite_quota=5, lite_topic_limit=6, metrics_endpoint="a:1",
+)  # fmt: skip
+SAYING: dict[str, Any] = {
+    "backoff": Backoff(4, steps=(2.0, 3.0), initial=1.0, maximum=2.0, multiplier=3.0),
+    "max_body": 70, "validate_message_type": True, "ordered": False, "receive_batch": 30, "long_polling": 12.0,
+    "lite_quota": 0, "lite_topic_limit": 60, "metrics_endpoint": "b:2",
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", [each.name for each in fields(Answer)])
+def test_an_answer_changes_what_it_says_and_nothing_else(name: str) -> None:
+    after = BEFORE.merged(Answer(**{name: SAYING[name]}))
+    for each in fields(Answer):
+        # Without an endpoint for metrics, none are exported.
+        usual = None if each.name == "metrics_endpoint" else getattr(BEFORE, each.name)
+        assert getattr(after, each.name) == (SAYING[name] if each.name == name else usual)
+
+
+def test_settings_are_shown_by_what_has_changed_and_what_they_allow() -> None:
+    after = BEFORE.merged(Answer(**SAYING))
+    assert after.changes(BEFORE) == (
+        "max_body 7 to 70, validate_message_type False to True, ordered True to False, receive_batch 3 to 30, "
+        "long_polling 11.0 to 12.0, lite_quota 5 to 0, lite_topic_limit 6 to 60, metrics_endpoint a:1 to b:2, "
+        "max_attempts 9 to 4, steps (1.0,) to (2.0, 3.0), initial 0.0 to 1.0, maximum 0.0 to 2.0, "
+        "multiplier 1.0 to 3.0"
+    )
+    assert BEFORE.limits(is_producer=True) == "9 attempts, bodies of up to 7 bytes"
+    assert BEFORE.limits(is_producer=False) == "ordered, 9 attempts, up to 3 messages at once"
+    assert after.limits(is_producer=False) == "not ordered, 4 attempts, up to 30 messages at once"
+
+
+# Times
+
+
+def test_delays_double_from_the_first_to_the_longest_less_up_to_a_quarter() -> None:
+    for failures, full in ((0, 0.2), (1, 0.2), (2, 0.4), (3, 0.8), (4, 1.0), (65, 1.0), (10_000, 1.0)):
+        for random, share in ((LEAST, 1.0), (MOST, 0.75)):
+            delay = exponential(failures, initial=0.2, maximum=1.0, random=random)
+            assert delay == pytest.approx(full * share)
+    assert [renewal_delay(failures, LEAST) for failures in (1, 2, 3)] == [1.0, 2.0, 2.0]
+    assert [start_delay(failures, LEAST) for failures in (1, 2, 4, 5)] == [0.1, 0.2, 0.8, 1.0]
+    assert [failure_pause(failures, throttled=False, rng=LEAST) for failures in (1, 2, 4, 5)] == [
+        0.2, 0.4, 1.6, 2.0,
+    ]  # fmt: skip
+    assert [failure_pause(failures, throttled=True, rng=LEAST) for failures in (1, 2, 7, 8)] == pytest.approx(
+        [0.02, 0.04, 1.28, 2.0]
+    )
+    assert [jittered(10.0, random) for random in (LEAST, Fixed(0.5), MOST)] == pytest.approx(
+        [8.0, 10.0, 12.0]
+    )
+    assert [jittered(10.0, random, 0.5) for random in (LEAST, MOST)] == pytest.approx([5.0, 15.0])
+    assert [scan_pause(unchanged) for unchanged in (0, 1, 2, 3, 9)] == [5.0, 10.0, 20.0, 30.0, 30.0]
+
+
+@pytest.mark.parametrize(
+    ("longest", "now", "seconds"),
+    [(9.9, 1.0, 9.9), (10.0, 0.0, 10.0), (10.0, 1.0, 9.0), (20.0, 4.5, 15.5), (20.0, 5.0, 20.0)],
+)
+def test_long_polls_end_at_full_five_seconds(longest: float, now: float, seconds: float) -> None:
+    assert poll_length(longest, now=now) == pytest.approx(seconds)
+
+
+@pytest.mark.parametrize(
+    ("given", "delay"),
+    [
+        ({}, 0.1), ({"attempt": 2}, 0.2), ({"attempt": 9}, 1.0), ({"remaining": 0.05}, 0.05),
+        ({"remaining": 0.0}, None), ({"remaining": -1.0}, None), ({"can_switch": True}, 0.0),
+        ({"can_switch": True, "attempt": 2}, 0.2),
+        ({"throttled": True}, 4.0), ({"throttled": True, "attempt": 2}, 8.0),
+        ({"throttled": True, "random": MOST}, 5.0), ({"throttled": True, "can_switch": True}, 4.0),
+        ({"throttled": True, "remaining": 4.0}, None), ({"throttled": True, "remaining": 4.1}, 4.0),
+        ({"throttled": True, "server": Backoff(3)}, 0.1),
+        ({"throttled": True, "can_switch": True, "server": Backoff(3)}, 0.1),
+    ],
+)  # fmt: skip
+def test_the_delay_of_a_send(given: dict[str, Any], delay: float | None) -> None:
+    usual = {
+        "attempt": 1, "throttled": False, "can_switch": False, "initial": 0.1, "maximum": 1.0,
+        "remaining": 60.0, "server": Backoff(9, steps=(2.0, 4.0, 8.0)), "random": LEAST,
+    }  # fmt: skip
+    assert send_delay(**(usual | given)) == (None if delay is None else pytest.approx(delay))
+
+
+def test_attempts_of_an_outage_double_their_distance() -> None:
+    outage = Outage(now=10.0, initial=0.5, maximum=1.5, random=LEAST)
+    assert (outage.since, outage.attempts, outage.next_attempt) == (10.0, 1, 10.5)
+    outage.attempted(now=20.0)
+    assert (outage.since, outage.attempts, outage.next_attempt) == (10.0, 2, 21.0)
+    outage.attempted(now=30.0)
+    assert (outage.attempts, outage.next_attempt) == (3, 31.5)
+
+
+def test_two_beats_in_a_row_without_answer_reconnect_once_in_half_a_minute() -> None:
+    watch = HalfOpenWatch()
+
+    def beats(*times: float, beat: Beat = Beat.TIMED_OUT) -> list[bool]:
+        return [watch.should_reconnect(beat, time, begun=time - 3.0) for time in times]
+
+    assert beats(10, 20) == [False, True]
+    assert beats(30, 40, 46.9) == [False, False, False]
+    assert beats(50) == [True]  # half a minute after the last one
+    assert beats(60, 70, 79.9) == [False, False, False]
+    assert beats(90, beat=Beat.ANSWERED) == [False]
+    assert beats(100) == [False]
+    assert beats(110, beat=Beat.FAILED) == [False]
+    assert beats(120, 130) == [False, True]
+    # What was in flight at the same time shows the same failure.
+    assert watch.should_reconnect(Beat.TIMED_OUT, 170.0, begun=167.0) is False
+    assert watch.should_reconnect(Beat.TIMED_OUT, 171.0, begun=169.9) is False
+    assert watch.should_reconnect(Beat.TIMED_OUT, 173.0, begun=170.0) is True
+
+
+@pytest.mark.parametrize(
+    ("clients", "pause", "due"),
+    [
+        (0, 4.9, 104.9), (1, 5.0, 105.0), (1, 5.1, 106.0), (220, 10.2, 111.0), (221, 10.0, 115.0),
+        (440, 10.0, 120.0), (990, 10.0, 145.0), (99_999, 10.0, 145.0), (440, 2.0, 104.0),
+    ],
+)  # fmt: skip
+def test_jobs_of_a_crowd_are_rarer_and_due_together(clients: int, pause: float, due: float) -> None:
+    table = Timetable[str](Fixed(0.5))
+    table.clients = clients
+    table.plan("job", pause, now=100.0)
+    assert table.next_deadline() == pytest.approx(due)
+    assert (table.due(due - 0.01), table.due(due + 1e-9), table.due(1e9), len(table)) == ([], ["job"], [], 0)
+
+
+def test_of_many_jobs_each_is_due_once_in_order_although_others_are_forgotten() -> None:
+    table = Timetable[int](Fixed(0.5))
+    for job in range(50):
+        table.plan(job, 1.0 + job, now=0.0)
+        table.plan(job, 0.01 * job + 1.0, now=0.0)
+    for job in range(0, 50, 2):
+        table.forget(job)
+    assert (len(table), table.due(0.99), table.next_deadline()) == (25, [], pytest.approx(1.01))
+    assert (table.due(1.05), table.due(9.0)) == ([1, 3, 5], [*range(7, 50, 2)])
+    assert (len(table), table.next_deadline(), table.due(1e9)) == (0, None, [])
+
+
+# Shares
+
+
+@pytest.mark.parametrize("queues", [1, 2, 3, 5, 7])
+@pytest.mark.parametrize("messages", [1, 5, 10, 11])
+def test_queues_share_the_room_and_together_have_no_more(queues: int, messages: int) -> None:
+    cache = ReceiveCache[int](max_messages=messages, max_bytes=1000, max_ahead=4)
+    for queue in range(queues):
+        cache.open(queue)
+    share = max(1, min(messages // queues, 4))
+    assert [cache.room(queue, 100) for queue in range(queues)] == [share] * queues
+    assert (cache.room(0, 1), cache.room(0, 0), cache.room(99, 1)) == (1, 0, 0)
+    cache.ask(0, share)
+    assert cache.room(0, 100) == 0
+    cache.answered(0, share)
+    cache.add(0, 10, share)
+    assert (cache.room(0, 100), cache.count, cache.size) == (0, share, 10)
+    assert [cache.remove(0, 10 if last == share - 1 else 0) for last in range(share)] == [
+        first == 0 for first in range(share)
+    ]
+    assert (cache.room(0, 100), cache.count, cache.size) == (share, 0, 0)
+
+
+def test_bytes_are_full_at_their_share() -> None:
+    cache = ReceiveCache[int](max_messages=100, max_bytes=11, max_ahead=100)
+    cache.open(0)
+    cache.open(1)
+    cache.add(0, 4)
+    assert cache.room(0, 7) == 7
+    cache.add(0, 1)  # 5 of 11 bytes for each of two
+    assert cache.room(0, 7) == 0
+    cache.close(1)
+    assert cache.room(0, 7) == 7
+    cache.add(0, 6)
+    assert (cache.room(0, 7), cache.remove(0, 1)) == (0, True)
+
+
+def test_a_queue_that_is_closed_counts_until_its_messages_are_gone() -> None:
+    cache = ReceiveCache[int](max_messages=10, max_bytes=100, max_ahead=100)
+    cache.open(0)
+    cache.ask(0, 5)
+    cache.add(0, 7, 2)
+    cache.close(0)
+    assert (cache.count, cache.size, cache.room(0, 1)) == (2, 7, 0)
+    assert cache.remove(0, 3) is False
+    cache.open(0)  # what was asked before is answered to nobody
+    assert (cache.count, cache.size, cache.room(0, 100)) == (1, 4, 9)
+    cache.close(0)
+    assert cache.remove(0, 4) is False
+    assert (cache.count, cache.size) == (0, 0)
+    cache.add(5, 2, 3)
+    assert (cache.count, cache.size) == (3, 2)
+
+
+# Remoting
+
+
+def test_levels_last_at_least_as_long_as_asked() -> None:
+    levels = [1, 5, 10, 30, *(60 * minutes for minutes in range(1, 11)), 1200, 1800, 3600, 7200]
+    for level, seconds in enumerate(levels, 1):
+        assert level_of(seconds) == level
+        assert level_of(seconds + 0.001) == min(level + 1, 18)
+        assert delay_properties(due_us=0, delay=seconds, version=412) == {"DELAY": str(level)}
+    assert (len(levels), level_of(0), level_of(1e9)) == (18, 1, 18)
+    for delay in (0, 2, 7201, 1.5, None):
+        assert delay_properties(due_us=0, delay=delay, version=412) is None
+    for due_us, due_ms in ((1_999, "1"), (2_000, "2"), (1_893_553_535_750_999, "1893553535750")):
+        assert delay_properties(due_us=due_us, delay=1, version=413) == {"TIMER_DELIVER_MS": due_ms}
+
+
+def test_hashes_are_javas_at_the_ends_of_32_bits() -> None:
+    # Texts whose hashes in Java are known from its own documentation and bug reports.
+    assert java_hash("polygenelubricants") == -(2**31)
+    assert (java_hash(""), java_hash("a"), java_hash("Aa"), java_hash("BB")) == (0, 97, 2112, 2112)
+    assert java_hash("hello world") == 1794106052
+
+
+def test_message_groups_are_spread_by_the_signed_hash() -> None:
+    names = [f"group-{number}" for number in range(200)]
+    for queues in (1, 2, 3, 5, 8):
+        assert {queue_index(name, queues) for name in names} == set(range(queues))
+
+
+# Leases
+
+ALLOWED = {
+    LeaseState.HELD: "change ack forward", LeaseState.IN_DOUBT: "ack forward", LeaseState.ACK_SENT: "ack",
+    LeaseState.FORWARD_SENT: "forward", LeaseState.FORWARDED: "ack", LeaseState.SETTLED: "",
+    LeaseState.RELEASED: "", LeaseState.LOST: "",
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("state", LeaseState)
+@pytest.mark.parametrize("step", Step)
+def test_each_state_of_a_lease_allows_its_steps_only(state: LeaseState, step: Step) -> None:
+    lease = Lease("h", 1.0)
+    lease.state = state
+    if step.value in ALLOWED[state].split():
+        assert lease.begin(step) == "h"
+        assert (lease.step, lease.is_ending) == (step, step is not Step.CHANGE)
+        with pytest.raises(StepNotAllowedError, match=f"a {step.value} of it is still in flight"):
+            lease.begin(Step.ACK)
+    else:
+        with pytest.raises(StepNotAllowedError) as refused:
+            lease.begin(step)
+        assert refused.value.lost is (state is LeaseState.LOST)
+        assert (lease.step, lease.is_ending) == (None, False)
+
+
+def test_texts_are_cut_at_a_thousand_characters() -> None:
+    assert [len(clipped(text(length))) for length in (999, 1000, 1001, 2000)] == [999, 1000, 1001, 1001]
