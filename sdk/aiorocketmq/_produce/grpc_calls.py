@@ -71,6 +71,7 @@ class GrpcSendCalls:
             raise refusal(
                 entry.status.code,
                 entry.status.message,
+                what=SEND.name,
                 endpoint=str(chosen.endpoint),
                 topic=topic,
                 topic_known=True,
@@ -110,7 +111,12 @@ class GrpcSendCalls:
             entry = entries[0 if for_all else place]
             if entry.status.code not in ACCEPTED:
                 error = refusal(
-                    entry.status.code, entry.status.message, endpoint=endpoint, topic=topic, topic_known=True
+                    entry.status.code,
+                    entry.status.message,
+                    what=SEND.name,
+                    endpoint=endpoint,
+                    topic=topic,
+                    topic_known=True,
                 )
                 if for_all:
                     raise error

@@ -121,7 +121,7 @@ class GrpcPullCalls:
             self._checked(next_offset, queue, source, PULL.name)
         if collecting.is_cut:
             next_offset = None  # the server's is behind what was not read
-        return self._pulled(queue, offset, tuple(collecting.messages), next_offset, status)
+        return self._pulled(source, offset, tuple(collecting.messages), next_offset, status)
 
     async def committed(self, queue: MessageQueue) -> int | None:
         """The group's committed offset, None if unset."""
@@ -199,7 +199,7 @@ class GrpcPullCalls:
 
     def _pulled(
         self,
-        queue: MessageQueue,
+        source: RouteQueue,
         offset: int,
         messages: tuple[ReceivedMessage, ...],
         next_offset: int | None,
@@ -208,13 +208,20 @@ class GrpcPullCalls:
         is_moved = status.code == pb.Code.ILLEGAL_OFFSET and next_offset is not None
         if is_moved:
             # Retention has passed the offset, or a seek went beyond the end: continue where the server specifies.
-            logger.warning("%s has no offset %d, reading continues at %d", queue, offset, next_offset)
+            logger.warning(
+                "%s has no offset %d, reading continues at %d",
+                source.queue,
+                offset,
+                next_offset,
+                extra=self._session.log_fields(),
+            )
         elif status.code not in (pb.Code.OK, pb.Code.MESSAGE_NOT_FOUND):
             raise refusal(
                 status.code,
                 status.message,
-                endpoint=str(self._session.network.endpoint),
-                topic=queue.topic,
+                what=PULL.name,
+                endpoint=str(source.endpoint),
+                topic=source.queue.topic,
                 group=self._group,
             )
         if next_offset is None:

@@ -158,7 +158,12 @@ class RemotingConnection:
         answer = await self.request(code, fields, body, timeout=timeout)
         if answer.code != ResponseCode.SUCCESS and answer.code not in accept:
             raise remoting_refusal(
-                answer.code, answer.remark, address=str(self.address), topic=topic, group=group
+                answer.code,
+                answer.remark,
+                what=_request_name(code),
+                address=str(self.address),
+                topic=topic,
+                group=group,
             )
         return answer
 

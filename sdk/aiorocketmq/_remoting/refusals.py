@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from types import MappingProxyType
 
-from aiorocketmq._core.bounds import one_line
+from aiorocketmq._core.bounds import clipped, one_line
 from aiorocketmq._remoting.codes import ResponseCode, response_name
 from aiorocketmq.errors import (
     BusyError,
@@ -64,9 +64,15 @@ ERROR_OF_RESPONSE: Mapping[int, type[RefusedError] | type[BusyError]] = MappingP
 
 
 def remoting_refusal(
-    code: int, remark: str | None, *, address: str, topic: str | None = None, group: str | None = None
+    code: int,
+    remark: str | None,
+    *,
+    what: str,
+    address: str,
+    topic: str | None = None,
+    group: str | None = None,
 ) -> RefusedError | BusyError:
-    """Return the error for an answer `code` other than SUCCESS."""
+    """Return the error for an answer `code` other than SUCCESS to the request `what`."""
     kind = ERROR_OF_RESPONSE.get(code, RefusedError)
     about = ", ".join(
         f"{word} {value!r}" for word, value in (("topic", topic), ("group", group)) if value is not None
@@ -74,7 +80,9 @@ def remoting_refusal(
     # Servers append stack traces and links after the first line.
     server_text = one_line((remark or "").strip().partition("\n")[0])
     text = (
-        f"the server at {address} refused{f' ({about})' if about else ''} with {response_name(code)}"
+        f"the server at {address} refused {what}{f' ({about})' if about else ''} with {response_name(code)}"
         f"{f': {server_text}' if server_text else ''}{f'; {kind.remedy}' if kind.remedy else ''}"
     )
-    return kind(text, code=code, server_text=remark or "", endpoint=address, topic=topic, group=group)
+    return kind(
+        text, code=code, server_text=clipped(remark or ""), endpoint=address, topic=topic, group=group
+    )

@@ -40,7 +40,8 @@ def stored(body: bytes, **properties: str) -> bytes:
 
 def stores(offset: int = 7) -> Reply:
     def reply(frame: Frame) -> Frame:
-        fields = {"msgId": f"7F00000100002A9F{100:016X}", "queueId": "0", "queueOffset": str(offset)}
+        # As of a broker whose address is one of IPv6: the offset in its log is the end.
+        fields = {"msgId": f"{'20' * 20}{100:016X}", "queueId": "0", "queueOffset": str(offset)}
         return answer(frame, fields=fields)
 
     return reply

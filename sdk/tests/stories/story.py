@@ -8,6 +8,7 @@ has changed, every line is what applications and servers rely on.
 from __future__ import annotations
 
 import asyncio
+import logging
 import os
 import re
 import zlib
@@ -108,6 +109,19 @@ class Story(Hook):
         else:
             raise AssertionError(f"{name} has not failed")
 
+    @contextmanager
+    def logging(self) -> Iterator[None]:
+        """Keep what clients log for operators while the block runs."""
+        logger, handler = logging.getLogger("aiorocketmq"), _Logged(self)
+        before = logger.level
+        logger.addHandler(handler)
+        logger.setLevel(logging.INFO)
+        try:
+            yield
+        finally:
+            logger.setLevel(before)
+            logger.removeHandler(handler)
+
     def text(self) -> str:
         """Return the page so far. Commits of several queues have no order."""
         return "\n".join(
@@ -185,6 +199,18 @@ class Story(Hook):
         line = VARYING.sub(lambda found: f"{found[1] or 'varies'}: …", ADDRESS.sub("server", line))
         line = POLLED.sub(lambda found: f"{found[1] or found[2]}…", line)
         return HANDLE.sub(lambda found: self._names.setdefault(found[0], f"#{len(self._names) + 1}"), line)
+
+
+class _Logged(logging.Handler):
+    def __init__(self, story: Story) -> None:
+        super().__init__()
+        self._story = story
+
+    def emit(self, record: logging.LogRecord) -> None:
+        failure = record.exc_info[1] if record.exc_info else None
+        of = [value for name, value in vars(record).items() if name.startswith("rocketmq_") and value]
+        text = f"{record.levelname} {record.name.removeprefix('aiorocketmq.')} {of}: {record.getMessage()}"
+        self._story.add("logs", text if failure is None else f"{text} {failure!r}")
 
 
 class Overheard(GrpcioTransport):

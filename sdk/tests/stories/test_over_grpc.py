@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Iterator
 from datetime import UTC, datetime, timedelta
 from random import Random
 from typing import Any
@@ -47,8 +47,10 @@ async def broker() -> AsyncIterator[FakeBroker]:
 
 
 @pytest.fixture
-def story(broker: FakeBroker) -> Story:
-    return Story(broker)
+def story(broker: FakeBroker) -> Iterator[Story]:
+    story = Story(broker)
+    with story.logging():
+        yield story
 
 
 def options(broker: FakeBroker, story: Story) -> dict[str, Any]:

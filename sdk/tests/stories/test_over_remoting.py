@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from dataclasses import replace
 from datetime import timedelta
 from typing import Any
@@ -39,8 +39,10 @@ async def broker() -> AsyncIterator[FakeBroker]:
 
 
 @pytest.fixture
-def story(broker: FakeBroker) -> Story:
-    return Story(broker)
+def story(broker: FakeBroker) -> Iterator[Story]:
+    story = Story(broker)
+    with story.logging():
+        yield story
 
 
 @pytest.fixture
