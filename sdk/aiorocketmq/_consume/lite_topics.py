@@ -115,7 +115,7 @@ class LiteTopics:
         request = pb.SyncLiteSubscriptionRequest(
             action=_ACTIONS[change],
             topic=session.resource(self._parent),
-            group=session.resource(session.group or ""),
+            group=session.group_resource,
             lite_topic_set=names,
             version=self._version,
         )

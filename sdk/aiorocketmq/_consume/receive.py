@@ -131,7 +131,7 @@ class _Poll:
         self._lease_ends = 0.0, 0
         """When the leases of the answer expire, by the loop's clock and in microseconds since 1970."""
         self._request = pb.ReceiveMessageRequest(
-            group=session.resource(session.group or ""),
+            group=session.group_resource,
             message_queue=conversion.queue_to_wire(source.queue, session.namespace),
             filter_expression=conversion.filter_to_wire(wanted),
             batch_size=max_messages,

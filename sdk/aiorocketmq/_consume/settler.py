@@ -119,7 +119,7 @@ class LeaseSettler:
         await message._turn()
         lease = _lease_of(message)
         request = pb.ChangeInvisibleDurationRequest(
-            group=self._session.resource(message.group or ""),
+            group=self._session.group_resource,
             topic=self._session.resource(message.topic),
             receipt_handle=_begin(message, Step.CHANGE),
             invisible_duration=conversion.seconds_to_wire(seconds),
@@ -173,7 +173,7 @@ class LeaseSettler:
         await message._turn()
         lease = _lease_of(message)
         request = pb.ForwardMessageToDeadLetterQueueRequest(
-            group=self._session.resource(message.group or ""),
+            group=self._session.group_resource,
             topic=self._session.resource(message.topic),
             receipt_handle=_begin(message, Step.FORWARD),
             message_id=message.message_id,
@@ -217,9 +217,7 @@ class LeaseSettler:
         outcomes: list[RocketMQError | None],
     ) -> None:
         session = self._session
-        request = pb.AckMessageRequest(
-            group=session.resource(session.group or ""), topic=session.resource(topic)
-        )
+        request = pb.AckMessageRequest(group=session.group_resource, topic=session.resource(topic))
         for _, message, _, handle in batch:
             request.entries.add(
                 message_id=message.message_id,

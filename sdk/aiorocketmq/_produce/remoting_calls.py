@@ -245,7 +245,7 @@ class RemotingSendCalls:
     async def _check(self, address: Address, frame: Frame, record: Record, fields: Mapping[str, str]) -> None:
         queue = MessageQueue(record.topic, frame.fields.get("bname", ""), record.queue_id)
         network = self._session.network
-        message, is_packed = received(record, queue, "", network.max_decompressed_body)
+        message, is_packed = received(record, queue, None, network.max_decompressed_body)
         if is_packed:
             await unpack(message, record, network)
         transaction_id = frame.fields.get("transactionId") or message.message_id

@@ -17,7 +17,7 @@ async def assignments(session: Session, topic: str) -> list[RouteQueue]:
     endpoint = session.access if session.access in servers else session.environment.random.choice(servers)
     request = pb.QueryAssignmentRequest(
         topic=session.resource(topic),
-        group=session.resource(session.group or ""),
+        group=session.group_resource,
         endpoints=conversion.endpoint_to_wire(session.access),
     )
     response = await session.call(endpoint, QUERY_ASSIGNMENT, request, topic=topic, group=session.group)

@@ -30,7 +30,9 @@ SYSTEM_PROPERTIES = frozenset(
 _DELAYS = frozenset(("DELAY", "TIMER_DELIVER_MS", "TIMER_DELAY_MS", "TIMER_DELAY_SEC", "TIMER_OUT_MS"))
 
 
-def received(record: Record, queue: MessageQueue, group: str, limit: int) -> tuple[ReceivedMessage, bool]:
+def received(
+    record: Record, queue: MessageQueue, group: str | None, limit: int
+) -> tuple[ReceivedMessage, bool]:
     """Return the message of `record`, which was read from `queue`, and whether its body is still compressed.
 
     A body of more than a few KiB is left compressed: `plain` is for another thread. Attempts are not counted for pulled

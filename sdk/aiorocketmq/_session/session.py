@@ -139,7 +139,7 @@ class Session(Client):
     async def _terminate(self, endpoint: Endpoint) -> None:
         request = pb.NotifyClientTerminationRequest()
         if self.group is not None:
-            request.group.CopyFrom(self.resource(self.group))
+            request.group.CopyFrom(self.group_resource)
         try:
             await self.call_early(endpoint, TERMINATE, request, group=self.group)
         except RocketMQError as error:
@@ -187,6 +187,12 @@ class Session(Client):
     def resource(self, name: str) -> pb.Resource:
         """A topic or group in this client's namespace."""
         return pb.Resource(resource_namespace=self.namespace, name=name)
+
+    @property
+    def group_resource(self) -> pb.Resource:
+        """The consumer group in this client's namespace."""
+        assert self.group is not None  # only consumers ask
+        return self.resource(self.group)
 
     # Calls
 

@@ -70,7 +70,7 @@ class Upkeep:
         session = self._session
         request = pb.HeartbeatRequest(client_type=pb.ClientType.Value(session.declaration.client_type))
         if session.group is not None:
-            request.group.CopyFrom(session.resource(session.group))
+            request.group.CopyFrom(session.group_resource)
         beat, begun = Beat.FAILED, loop_time()
         failure: RocketMQError | None = None
         try:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import struct
 from collections.abc import Callable
-from dataclasses import fields
+from dataclasses import asdict, fields
 from random import Random
 from typing import Any
 
@@ -21,10 +21,20 @@ from aiorocketmq._core.receive_cache import ReceiveCache
 from aiorocketmq._core.remoting.batches import Member, encode_batch
 from aiorocketmq._core.remoting.bodies import java_hash
 from aiorocketmq._core.remoting.delays import delay_properties, level_of
-from aiorocketmq._core.remoting.frame import MAX_FRAME, Frame, FrameReader, Serialization, decode, encode
+from aiorocketmq._core.remoting.frame import (
+    MAX_FRAME,
+    Frame,
+    FrameReader,
+    MalformedFrameError,
+    OtherProtocol,
+    Serialization,
+    decode,
+    encode,
+)
 from aiorocketmq._core.remoting.properties import write_properties
+from aiorocketmq._core.remoting.records import Record
 from aiorocketmq._core.retries import Outage, exponential, jittered, renewal_delay, send_delay, start_delay
-from aiorocketmq._core.settings import Answer, Backoff, ServerSettings
+from aiorocketmq._core.settings import Answer, Backoff, Declaration, FilterText, ServerSettings
 from aiorocketmq._core.siphash import queue_index
 from aiorocketmq._core.timetable import Timetable
 
@@ -175,6 +185,19 @@ SAYING: dict[str, Any] = {
 }  # fmt: skip
 
 
+def test_until_a_server_answers_its_usual_values_are_in_force() -> None:
+    assert asdict(ServerSettings()) == {
+        "backoff": {"max_attempts": 17, "steps": (), "initial": 0.0, "maximum": 0.0, "multiplier": 1.0},
+        "max_body": 4 * 1024 * 1024, "validate_message_type": True, "ordered": False, "receive_batch": 32,
+        "long_polling": 20.0, "lite_quota": 0, "lite_topic_limit": 64, "metrics_endpoint": None,
+    }  # fmt: skip
+    assert asdict(Declaration("PRODUCER")) == {
+        "client_type": "PRODUCER", "topics": (), "group": None, "subscriptions": {}, "request_timeout": 3.0,
+        "long_polling": None, "attempts": 3, "client_properties": {},
+    }  # fmt: skip
+    assert asdict(FilterText()) == {"expression": "*", "is_sql": False}
+
+
 @pytest.mark.parametrize("name", [each.name for each in fields(Answer)])
 def test_an_answer_changes_what_it_says_and_nothing_else(name: str) -> None:
     after = BEFORE.merged(Answer(**{name: SAYING[name]}))
@@ -242,7 +265,7 @@ def test_long_polls_end_at_full_five_seconds(longest: float, now: float, seconds
     ],
 )  # fmt: skip
 def test_the_delay_of_a_send(given: dict[str, Any], delay: float | None) -> None:
-    usual = {
+    usual: dict[str, Any] = {
         "attempt": 1, "throttled": False, "can_switch": False, "initial": 0.1, "maximum": 1.0,
         "remaining": 60.0, "server": Backoff(9, steps=(2.0, 4.0, 8.0)), "random": LEAST,
     }  # fmt: skip
@@ -300,7 +323,8 @@ def test_of_many_jobs_each_is_due_once_in_order_although_others_are_forgotten() 
         table.plan(job, 0.01 * job + 1.0, now=0.0)
     for job in range(0, 50, 2):
         table.forget(job)
-    assert (len(table), table.due(0.99), table.next_deadline()) == (25, [], pytest.approx(1.01))
+    assert (len(table), table.due(0.99)) == (25, [])
+    assert table.next_deadline() == pytest.approx(1.01)
     assert (table.due(1.05), table.due(9.0)) == ([1, 3, 5], [*range(7, 50, 2)])
     assert (len(table), table.next_deadline(), table.due(1e9)) == (0, None, [])
 
@@ -412,6 +436,36 @@ def test_each_state_of_a_lease_allows_its_steps_only(state: LeaseState, step: St
             lease.begin(step)
         assert refused.value.lost is (state is LeaseState.LOST)
         assert (lease.step, lease.is_ending) == (None, False)
+
+
+@pytest.mark.parametrize(
+    ("address", "text"),
+    [
+        (bytes((255, 128, 0, 1)), "255.128.0.1:65536"),
+        (bytes(15) + b"\1", "[::1]:65536"),
+    ],
+)
+def test_hosts_of_stored_messages_are_unsigned(address: bytes, text: str) -> None:
+    record = Record(0, 0, "t", b"x", born_address=address + struct.pack(">i", 65_536))
+    assert (record.born_host_text, str(record.born_host)) == (text, text)
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "is_tls"),
+    [(19, 3, False), (20, 3, True), (23, 3, True), (24, 3, False), (20, 2, False), (20, 4, False)],
+)
+def test_records_of_tls_are_told_by_two_bytes(first: int, second: int, is_tls: bool) -> None:
+    with pytest.raises(MalformedFrameError) as raised:
+        list(FrameReader().feed(bytes((first, second, 0, 0, 0))))
+    assert isinstance(raised.value, OtherProtocol) is is_tls
+
+
+def test_a_frame_that_is_too_large_is_named_by_its_whole_size() -> None:
+    around = len(encode(Frame(1, 1)))
+    with pytest.raises(
+        ValueError, match=r"^a frame of 16,777,217 bytes is larger than the protocol's 16,777,216$"
+    ):
+        encode(Frame(1, 1, body=bytes(MAX_FRAME - around + 1)))
 
 
 def test_texts_are_cut_at_a_thousand_characters() -> None:

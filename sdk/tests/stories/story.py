@@ -31,7 +31,16 @@ from aiorocketmq._transport.grpcio import GrpcioTransport
 from aiorocketmq._transport.interface import DuplexStream, Metadata, Take
 from aiorocketmq._transport.network import Environment
 from aiorocketmq.errors import RefusedError
-from aiorocketmq.hooks import ClientEvent, ClientIdentity, DeliverEvent, Event, Hook, Phase, ReceiveEvent
+from aiorocketmq.hooks import (
+    ClientEvent,
+    ClientIdentity,
+    DeliverEvent,
+    Event,
+    Hook,
+    Phase,
+    ReceiveEvent,
+    TransactionCheckEvent,
+)
 from aiorocketmq.message import ReceivedMessage
 from aiorocketmq.wire import messages as pb
 from aiorocketmq.wire.methods import METHODS
@@ -141,7 +150,7 @@ class Story(Hook):
         assert not (text := "\n".join(changes)), text
 
     def _shown(self, value: Any) -> str:
-        if isinstance(value, DeliverEvent):
+        if isinstance(value, DeliverEvent | TransactionCheckEvent):
             return f"{self._plain(value)} {self._whole(value.message)}"
         if isinstance(value, ReceivedMessage):
             return f"<{value.body!r:.20} attempt {value.attempt}>"
@@ -183,7 +192,7 @@ class Story(Hook):
         names += ["endpoint", "born_at", "stored_at", "deliver_at", "lease_ends_at", "receipt_handle"]
         values = [(name, getattr(message, name)) for name in names]
         return " ".join(
-            f"{name}={self._shown(value)}" for name, value in values if value not in (None, (), "", {})
+            f"{name}={self._shown(value)!s}" for name, value in values if value not in (None, (), {})
         )
 
     def _error(self, error: RocketMQError) -> str:
@@ -196,8 +205,11 @@ class Story(Hook):
         return f"{type(error).__name__}({' '.join(shown)}) {error}"
 
     def _shortened(self, line: str) -> str:
+        line = line.replace("\n", "\\n")
         line = VARYING.sub(lambda found: f"{found[1] or 'varies'}: …", ADDRESS.sub("server", line))
         line = POLLED.sub(lambda found: f"{found[1] or found[2]}…", line)
+        # As the decoder says it, which depends on its version.
+        line = re.sub(r"could not be decoded \(Error [^)]*\)", "could not be decoded (…)", line)
         return HANDLE.sub(lambda found: self._names.setdefault(found[0], f"#{len(self._names) + 1}"), line)
 
 
