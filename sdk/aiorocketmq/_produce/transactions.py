@@ -151,16 +151,14 @@ class Transactions:
         decisions, message_id = self._decisions, message.message_id
         decisions.opened(message_id)
         self._waiting += 1
-        resolution = Resolution.UNKNOWN
         try:
             async with self._places:
                 resolution = await self._checked(message)
+            if resolution is not Resolution.UNKNOWN:
+                decisions.decided(message_id, resolution, now=loop_time())
         finally:
             self._waiting -= 1
-            if resolution is Resolution.UNKNOWN:
-                decisions.left(message_id)
-            else:
-                decisions.decided(message_id, resolution, now=loop_time())
+            decisions.left(message_id)
         return resolution
 
     async def _checked(self, message: ReceivedMessage) -> Resolution:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import struct
+import zlib
 from collections.abc import Callable
 from dataclasses import asdict, fields
 from random import Random
@@ -11,6 +12,7 @@ from typing import Any
 
 import pytest
 from aiorocketmq import Message, RetryLater
+from aiorocketmq._core.bodies import answer_limit, packed, unpacked_at_once
 from aiorocketmq._core.bounds import bounded_answer, check_queue, check_servers, check_sizes, clipped
 from aiorocketmq._core.endpoint import Address, endpoint_of, parse_endpoint
 from aiorocketmq._core.half_open import Beat, HalfOpenWatch
@@ -466,6 +468,37 @@ def test_a_frame_that_is_too_large_is_named_by_its_whole_size() -> None:
         ValueError, match=r"^a frame of 16,777,217 bytes is larger than the protocol's 16,777,216$"
     ):
         encode(Frame(1, 1, body=bytes(MAX_FRAME - around + 1)))
+
+
+def test_small_bodies_are_decompressed_at_once() -> None:
+    limit = 1 << 30
+    for size in (1, 64 * 1024):
+        assert unpacked_at_once(zlib.compress(bytes(size)), limit) == bytes(size)
+    assert unpacked_at_once(zlib.compress(bytes(64 * 1024 + 1)), limit) is None
+    # Without compression, a body takes eleven bytes more.
+    largest = Random(1).randbytes(8 * 1024 - 11)
+    assert len(zlib.compress(largest, 0)) == 8 * 1024
+    assert unpacked_at_once(zlib.compress(largest, 0), limit) == largest
+    assert unpacked_at_once(zlib.compress(largest + b"x", 0), limit) is None
+    assert unpacked_at_once(zlib.compress(b"xy"), 2) == b"xy"
+    assert unpacked_at_once(zlib.compress(b"xyz"), 2) is None
+
+
+def test_an_answer_may_have_as_many_bytes_as_its_messages_but_not_beyond_128_mib() -> None:
+    mib = 1024 * 1024
+    assert [answer_limit(count) for count in (1, 2, 31, 32, 33)] == [
+        4 * mib, 8 * mib, 124 * mib, 128 * mib, 128 * mib,
+    ]  # fmt: skip
+
+
+def test_a_body_stays_as_it_is_unless_it_becomes_smaller() -> None:
+    assert packed(b"x" * 100, 5) == zlib.compress(b"x" * 100, 5)
+    assert packed(b"x", 5) is None
+    equal = next(
+        body for body in (b"x" * size for size in range(1, 40)) if len(zlib.compress(body, 5)) == len(body)
+    )
+    assert packed(equal, 5) is None
+    assert packed(equal + b"x", 5) is not None
 
 
 def test_texts_are_cut_at_a_thousand_characters() -> None:

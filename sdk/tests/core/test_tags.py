@@ -20,6 +20,7 @@ from aiorocketmq._core.tags import matches_tags, parse_tags
         ("a b", {"a b"}),
         ("\u3000a", {"\u3000a"}),
         ("\ta\x1f||\x00b", {"a", "b"}),
+        ("!a! ||\x20b\x20", {"!a!", "b"}),
     ],
 )
 def test_tags_of_an_expression(expression: str, tags: set[str]) -> None:

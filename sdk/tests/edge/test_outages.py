@@ -4,6 +4,7 @@ import asyncio
 import logging
 import random
 from collections.abc import AsyncIterator, Sequence
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -315,6 +316,31 @@ async def test_waiting_sends_follow_a_topic_that_moves() -> None:
                 receipts = await asyncio.gather(*sends)
             assert {receipt.queue for receipt in receipts} == {healthy.queue}
             assert not producer._sender._outages
+
+
+async def test_waiting_sends_of_no_message_group_follow_their_topic_once_it_can_be_written_to() -> None:
+    async with FakeBroker(brokers=2) as cluster:
+        await cluster.create_topic("orders", queues=1)
+        async with Producer(
+            cluster.endpoint, topics=["orders"], retry=Retry(initial=30, maximum=30)
+        ) as producer:
+            routes = producer._session.routes.cached
+            healthy, dead = routes["orders"].writable
+            routes["orders"] = Route("orders", [dead])
+            await cluster.brokers[1].crash()
+            with pytest.raises(UnreachableError):  # it may go out before the connection is known to be broken
+                await producer.send(ORDER, timeout=0.3)
+            sends = [asyncio.create_task(producer.send(ORDER)) for _ in range(2)]
+            await sends_wait(producer, 2)
+            routes["orders"] = Route("orders", [replace(dead, writable=False)])
+            producer._sender._outages.follow("orders")
+            await sends_wait(producer, 2)
+            routes["orders"] = Route("orders", [healthy])
+            producer._sender._outages.follow("orders")
+            async with asyncio.timeout(5):
+                receipts = await asyncio.gather(*sends)
+            assert {receipt.queue for receipt in receipts} == {healthy.queue}
+            assert (producer._sender._slots._value, producer._sender._outages.waiting) == (1024, 0)
 
 
 HERE, THERE = parse_endpoint("127.0.0.1:1"), parse_endpoint("127.0.0.1:2")

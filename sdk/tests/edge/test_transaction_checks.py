@@ -7,6 +7,7 @@ from contextlib import asynccontextmanager
 
 import pytest
 from aiorocketmq._core.transactions import Decisions
+from aiorocketmq._produce import transactions
 from aiorocketmq._produce.transactions import CHECKS_AT_ONCE
 from aiorocketmq.errors import TransactionUnconfirmedError, UnreachableError
 from aiorocketmq.hooks import Hook, TransactionCheckEvent, TransactionEndEvent
@@ -240,8 +241,75 @@ async def test_only_some_checkers_run_at_a_time_and_all_are_heard(broker: FakeBr
         go.set()
         for _ in range(count):
             await next_event(events, TransactionEnded)
-    assert most == CHECKS_AT_ONCE
+    assert most == CHECKS_AT_ONCE == 16
     assert len(broker.messages("payments")) == count
+
+
+async def test_what_the_checker_has_decided_is_sent_again_without_asking_it(broker: FakeBroker) -> None:
+    checker = Checker(Resolution.COMMIT)
+    async with checked_producer(broker, checker) as producer, broker.events.subscribe() as events:
+        assert producer._transactions is not None
+        producer._transactions._decisions = decisions = Decisions(quiet=0.0)
+        await leave_open(producer)
+        with broker.faults.fail("EndTransaction", times=1):
+            async with logging_of("aiorocketmq.producer", "the server will check again"):
+                await until_asked(broker, events)
+        await until_asked(broker, events)
+        ended = await next_event(events, TransactionEnded)
+        assert (len(decisions._open), len(decisions._decided)) == (0, 1)
+    assert isinstance(ended, TransactionEnded)
+    assert (ended.from_check, ended.resolution.name, len(checker.asked)) == (True, "COMMIT", 1)
+
+
+async def test_checks_beyond_those_that_may_wait_are_answered_when_they_come_again(
+    broker: FakeBroker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert transactions.CHECKS_WAITING == 1000
+    monkeypatch.setattr(transactions, "CHECKS_WAITING", 2)
+    go, asked = asyncio.Event(), []
+
+    async def check(message: ReceivedMessage) -> Resolution:
+        asked.append(message.body)
+        await go.wait()
+        return Resolution.COMMIT
+
+    async with checked_producer(broker, check) as producer, broker.events.subscribe() as events:
+        for number in range(3):
+            await leave_open(producer, b"%d" % number)
+        async with logging_of("aiorocketmq.producer", "2 checks are waiting"):
+            await until_asked(broker, events)
+        assert len(asked) == 2
+        go.set()
+        for _ in range(2):
+            await next_event(events, TransactionEnded)
+        await until_asked(broker, events)
+        await next_event(events, TransactionEnded)
+        assert producer._transactions is not None
+        assert (producer._transactions._waiting, producer._transactions._places._value) == (0, 16)
+    assert sorted(message.body for message in broker.messages("payments")) == [b"0", b"1", b"2"]
+
+
+async def test_a_checker_that_takes_too_long_is_cancelled_and_asked_again(
+    broker: FakeBroker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert transactions.CHECK_SECONDS == 25.0
+    monkeypatch.setattr(transactions, "CHECK_SECONDS", 0.01)
+    asked = 0
+
+    async def check(message: ReceivedMessage) -> Resolution:
+        nonlocal asked
+        asked += 1
+        if asked == 1:
+            await asyncio.Event().wait()
+        return Resolution.COMMIT
+
+    async with checked_producer(broker, check) as producer, broker.events.subscribe() as events:
+        await leave_open(producer)
+        async with logging_of("aiorocketmq.producer", "took over 0.01 s"):
+            await until_asked(broker, events)
+        await until_asked(broker, events)
+        await next_event(events, TransactionEnded)
+    assert asked == 2
 
 
 async def test_an_answer_that_the_server_does_not_take_is_logged(broker: FakeBroker) -> None:

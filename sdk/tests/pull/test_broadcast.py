@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 from pathlib import Path
 
@@ -153,3 +154,29 @@ async def test_what_could_not_be_written_is_not_committed(
     monkeypatch.undo()
     await calls.commit(OTHER, 2)
     assert await calls.committed(OTHER) == 2
+
+
+async def test_commits_that_come_together_are_written_at_once_and_no_offset_twice(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    replace, written = os.replace, 0
+
+    def counting(source: str, target: Path) -> None:
+        nonlocal written
+        written += target.suffix == ".json"
+        replace(source, target)
+
+    monkeypatch.setattr(os, "replace", counting)
+    broadcast = Broadcast(member="one", directory=tmp_path)
+    settings = PullSettings("group", ("other",), {}, Offset.BEGIN, 32, 20.0, broadcast)
+    _, calls = remoting("namesrv://localhost:9876", settings, hooks=(), options={})
+    queues = [OTHER._replace(id=number) for number in range(5)]
+    assert [await calls.committed(queue) for queue in queues] == [None] * 5
+    await asyncio.gather(*(calls.commit(queue, 7 + queue.id) for queue in queues))
+    assert written == 2  # the first one, and all that came meanwhile
+    await calls.commit(queues[0], 7)
+    assert written == 2
+    await calls.commit(queues[0], 8)
+    assert written == 3
+    assert [await calls.committed(queue) for queue in queues] == [8, 8, 9, 10, 11]
+    assert await calls.consumers("other") == (calls._session.client_id,)

@@ -1,10 +1,15 @@
 """A poll that waits for room is woken by all that makes room, also by the end of another poll that brought little."""
 
 import asyncio
+from collections.abc import Callable
 
+from aiorocketmq._core.endpoint import Endpoint
+from aiorocketmq._transport.grpcio import GrpcioTransport
+from aiorocketmq._transport.interface import Metadata, Take
 from aiorocketmq.config import CacheLimits
 from aiorocketmq.message import Message, ReceivedMessage
 from aiorocketmq.producer import Producer
+from aiorocketmq.wire import messages as pb
 from aiorocketmq_fake import FakeBroker
 
 from sdk.tests.clients import push_consumer
@@ -50,3 +55,52 @@ async def test_a_poll_beside_others_is_woken_when_they_end_with_little() -> None
                 await producer.send(Message("orders", b"last"))
                 await done.wait()
     assert handled[-1] == "last"
+
+
+class Holding(GrpcioTransport):
+    """The ordinary transport; polls that help the first one of their queue, which are short ones, wait here."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.held = 0
+
+    async def server_stream(
+        self, endpoint: Endpoint, path: str, payload: bytes, metadata: Metadata, timeout: float, take: Take
+    ) -> None:
+        if pb.ReceiveMessageRequest.FromString(payload).long_polling_timeout.seconds <= 5:
+            self.held += 1
+            try:
+                await asyncio.Event().wait()
+            finally:
+                self.held -= 1
+        await super().server_stream(endpoint, path, payload, metadata, timeout, take)
+
+
+async def test_no_more_than_three_polls_help_the_first_one_and_all_end_with_their_topic() -> None:
+    transport, gate = Holding(), asyncio.Event()
+
+    async def handle(message: ReceivedMessage) -> None:
+        await gate.wait()
+
+    async def until(holds: Callable[[], bool]) -> None:
+        async with asyncio.timeout(30):
+            while not holds():  # noqa: ASYNC110 - what is waited for has no event
+                await asyncio.sleep(0.005)
+
+    async with FakeBroker(clock="manual") as broker:
+        await broker.create_topic("orders", queues=1)
+        await broker.create_topic("refunds", queues=1)
+        await broker.create_group("billing")
+        async with Producer(broker.endpoint) as producer:
+            await producer.send_many([Message("orders", b"%d" % number) for number in range(320)])
+        consumer = push_consumer(
+            broker.endpoint, handler=handle, concurrency=400, transport=transport, clock=broker.clock
+        )
+        async with consumer:
+            await until(lambda: consumer.statistics.received == 320)
+            assert transport.held == 3
+            await consumer.subscribe("refunds")
+            await consumer.unsubscribe("orders")
+            await until(lambda: transport.held == 0)
+            gate.set()
+            await until(lambda: consumer.messages_in_flight == 0)

@@ -8,7 +8,7 @@ from aiorocketmq._core.endpoint import Endpoint
 from aiorocketmq._push.settler import Delivery
 from aiorocketmq._transport.grpcio import GrpcioTransport
 from aiorocketmq._transport.interface import Metadata
-from aiorocketmq.config import Timeouts
+from aiorocketmq.config import CacheLimits, Timeouts
 from aiorocketmq.errors import PermissionDeniedError
 from aiorocketmq.message import Message, ReceivedMessage
 from aiorocketmq.producer import Producer
@@ -117,15 +117,20 @@ async def test_queues_come_and_go_with_the_assignment(
             while len(consumer.assigned_queues) != count:  # noqa: ASYNC110  # only a log line tells
                 await asyncio.sleep(0.001)
 
-    async with push_consumer(ordered_broker.endpoint, handler=seen) as consumer:
+    limits = CacheLimits(messages=29)
+    async with push_consumer(ordered_broker.endpoint, handler=seen, cache=limits) as consumer:
         assert len(consumer.assigned_queues) == 1
         await ordered_broker.update_topic("orders", type="FIFO", queues=3)
         await assigned(3)
         for name in "abcdefgh":
             await ordered_producer.send(Message("orders", name.encode(), message_group=name))
         await seen.ends(8)
+        cache = consumer._running.receiving._cache  # type: ignore[union-attr]  # it is running
+        assert cache._count_share == 29 // 3
         await ordered_broker.update_topic("orders", type="FIFO", queues=1)
         await assigned(1)
+        # Its share is that of all queues again.
+        assert cache._count_share == 29
 
 
 class Slow(GrpcioTransport):
