@@ -125,7 +125,7 @@ async def test_queues_come_and_go_with_the_assignment(
         for name in "abcdefgh":
             await ordered_producer.send(Message("orders", name.encode(), message_group=name))
         await seen.ends(8)
-        cache = consumer._running.receiving._cache  # type: ignore[union-attr]  # it is running
+        cache = consumer._running.receiving._cache
         assert cache._count_share == 29 // 3
         await ordered_broker.update_topic("orders", type="FIFO", queues=1)
         await assigned(1)
