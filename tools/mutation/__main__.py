@@ -24,7 +24,7 @@ from tools.mutation.results import is_found, summary
 from tools.mutation.trials import Copy, Effort, Judge, sample_of
 
 FOLDERS = {"fake": "fake_broker/", "sdk": "sdk/"}
-EFFORTS = {"quick": Effort(8, 600, 10, in_place=True), "whole": Effort(10, 100, 60, in_place=False)}
+EFFORTS = {"quick": Effort(150, 300, 10, in_place=True), "whole": Effort(600, 300, 60, in_place=False)}
 
 
 def main() -> int:

@@ -27,7 +27,15 @@ from typing import Any
 
 import pytest
 
-from tools.mutation.coverage_map import EXPLORER, QUICK, ROOT, TARGETS, CoverageMap, explored
+from tools.mutation.coverage_map import (
+    EXPLORED_PROFILES,
+    EXPLORER,
+    QUICK,
+    ROOT,
+    TARGETS,
+    CoverageMap,
+    explored,
+)
 from tools.mutation.mutants import Mutant
 from tools.mutation.patching import Loaded
 
@@ -47,8 +55,8 @@ FIRST = 16
 class Effort:
     """How long one mutant may take; what does not fit is left out, the slowest first."""
 
-    explored: float
-    """Seconds of exploration."""
+    explored: int
+    """Histories to explore, for each profile."""
     cases: float
     """Seconds of cases, as measured on the correct code."""
     tests: float
@@ -154,7 +162,7 @@ class Judge:
         cases, late_cases = _within(self._covered.cases, ids - {EXPLORER}, self._effort.cases)
         tests, late_tests = _within(self._covered.tests, ids, self._effort.tests)
         verdict.left_out = len(late_cases) + len(late_tests)
-        explored = self._effort.explored if EXPLORER in ids else 0.0
+        explored = self._effort.explored if EXPLORER in ids else 0
         with self._copy.changed(mutant, in_place=self._effort.in_place) as self._load:
             if cases or explored:
                 verdict.suite = self._ask(verdict, _try_suite, cases, explored)
@@ -241,7 +249,7 @@ def _within(seconds: dict[str, float], ids: set[str], budget: float) -> tuple[li
     return ordered, []
 
 
-def _try_suite(cases: Sequence[str], explored: float = 0.0) -> str:
+def _try_suite(cases: Sequence[str], explored: int = 0) -> str:
     """Return the first case that fails, or the history that is not allowed; first a few, then all."""
     logging.disable(logging.CRITICAL)
     try:
@@ -254,14 +262,15 @@ def _try_suite(cases: Sequence[str], explored: float = 0.0) -> str:
         return runner.run(_suite(choice.choose, list(cases), explored))
 
 
-async def _suite(choose: Callable[[str], Any], cases: list[str], explored: float) -> str:
-    for some, seconds, seed in ((cases[:FIRST], min(explored, 5.0), 1), (cases[FIRST:], explored, 2)):
+async def _suite(choose: Callable[[str], Any], cases: list[str], explored: int) -> str:
+    for some, histories, seed in ((cases[:FIRST], min(explored, 20), 1), (cases[FIRST:], explored, 2)):
         for prefix, target in TARGETS.items():
             ids = [each.removeprefix(prefix) for each in some if _prefix(each) == prefix]
             if ids and (failed := await _failing_case(choose(target), ids)):
                 return prefix + failed
-        if seconds and (forbidden := await _forbidden_history(seed, seconds)):
-            return forbidden
+        for profile in EXPLORED_PROFILES if histories else ():
+            if forbidden := await _forbidden_history(seed, histories, profile):
+                return forbidden
     return ""
 
 
@@ -301,9 +310,9 @@ async def _failing_case(target: Any, ids: Sequence[str]) -> str:
     return ""
 
 
-async def _forbidden_history(seed: int, seconds: float) -> str:
+async def _forbidden_history(seed: int, histories: int, profile: str) -> str:
     try:
-        rules = await explored(seed, seconds)
+        rules = await explored(seed, histories, profile)
     except Exception as error:
         # The broker does not even start or stop.
         return f"{EXPLORER} ({type(error).__name__})"

@@ -160,6 +160,7 @@ class RemotingProbe:
         *,
         queue: int = 0,
         group: str = "conformance-producers",
+        flags: int = 0,
     ) -> Frame:
         """Send one message to a queue; the response's fields have its offset. Request 310."""
         fields = {
@@ -168,7 +169,7 @@ class RemotingProbe:
             "c": "TBW102",
             "d": 4,
             "e": queue,
-            "f": 0,
+            "f": flags,
             "g": round(self.clock.wall() * 1000),
             "h": 0,
             "i": write_properties(properties or {}),

@@ -69,6 +69,9 @@ DOCUMENTED_NUMBERS: Mapping[str, Number] = MappingProxyType(
         "tx.interval": 60.0,  # published: once a minute, until it is four hours old
         "send.unknown-topic": "TOPIC_NOT_FOUND",
         "send.busy": "TOO_MANY_REQUESTS",
+        "send.backoff": "3 attempts, 0.01 to 1 s by 2",  # what producers are told
+        # published: default intervals of retries
+        "retry.steps": "10 30 60 120 180 240 300 360 420 480 540 600 1200 1800 3600 7200",
     }
 )
 APACHE_NUMBERS: Mapping[str, Number] = MappingProxyType(
@@ -91,6 +94,7 @@ APACHE_NUMBERS: Mapping[str, Number] = MappingProxyType(
         "group.closed-lookup": "refused",  # measured, local mode and separate proxy
         "group.receive": "made",
         "receive.illegal-sql": "INTERNAL_SERVER_ERROR",  # measured
+        "retry.steps": "1 5 10 30 60 120 180 240 300 360 420 480 540 600 1200 1800 3600 7200",  # measured
         "send.busy": "INTERNAL_SERVER_ERROR",  # R1.9: the local mode has no better code
         "lite.scan": 120.0,  # R4.34
         "restart.high": 120.0,  # measured on a busy machine: 85 to 120 s

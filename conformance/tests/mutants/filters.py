@@ -265,6 +265,7 @@ FILTERING = (
         (
             "filter.sql-true",
             "filter.sql-tags",
+            "filter.sql-text",
             "filter.sql-null*",
             "filter.sql-in*",
             "filter.sql-compare*",

@@ -270,7 +270,7 @@ RECEIVING = (
     ),
     Mutant(
         "MU70",
-        ("simple.empty-await*", "simple.await-wakes", "simple.many-waiters"),
+        ("simple.empty-await*", "simple.await-wakes", "simple.many-waiters", "simple.poll-of-deadline"),
         core=ImpatientPolls,
     ),
     Mutant(

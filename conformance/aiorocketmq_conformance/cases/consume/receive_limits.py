@@ -54,6 +54,18 @@ async def deadline_too_short(fixture: Fixture) -> None:
     assert [one.id for one in await consumer.take(1, within=2 * PROMPT + LEASE)] == [sent.id]
 
 
+@case("simple.poll-of-deadline", rules=("R2.13", "5.1 row 3"), level=SHOULD)
+async def poll_of_deadline(fixture: Fixture) -> None:
+    """A receive without a poll time waits for its deadline less half of the request timeout in its settings."""
+    _, consumer = await fixture.subscribed(1)
+    for deadline in (9.0, 15.0):
+        answer = await consumer.receive(poll=None, deadline=deadline)
+        assert not answer.deliveries
+        assert answered(answer) in EMPTY
+        # The probe's settings name 3 s.
+        empty_poll_window(fixture.target, deadline - 1.5).check(answer.took, "an empty receive ended")
+
+
 @case("simple.batch-zero", rules=("R5.3",), level=INFORMATIONAL)
 async def batch_zero(fixture: Fixture) -> None:
     """A receive with batch size 0 is answered as empty, although messages are available."""

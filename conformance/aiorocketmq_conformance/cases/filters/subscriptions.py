@@ -311,10 +311,44 @@ async def sql_true(fixture: Fixture) -> None:
 
 @case("filter.sql-tags", rules=("R5.25",), level=SHOULD, needs=SQL)
 async def sql_tags(fixture: Fixture) -> None:
-    """The tag is the property TAGS."""
-    topic, consumer = await fixture.subscribed(1)
-    await _sent(fixture, topic, "a", "b", None)
-    assert await _select(fixture, consumer, "TAGS = 'a'") == ["a"]
+    """The tag is the property TAGS, all keys together are KEYS, the id is UNIQ_KEY."""
+    topic = await fixture.topic(1)
+    rows = (
+        "TAGS = 'a'",
+        "KEYS = 'k1 k2'",
+        "UNIQ_KEY = '{}'",
+        "TAGS IS NULL",
+        "KEYS IS NULL",
+        "UNIQ_KEY IS NULL",
+    )
+    consumers = [await fixture.consumer(topic) for _ in rows]
+    found, *_ = await _sent(fixture, topic, "a", "b", None)
+    await fixture.send(topic, "keys", keys=["k1", "k2"], tag="c")
+    others = ["a", "b", "keys", "untagged"]
+    expected: tuple[list[str], ...] = (["a"], ["keys"], ["a"], ["untagged"], ["a", "b", "untagged"], [])
+    for consumer, text, bodies in zip(consumers, rows, expected, strict=True):
+        names = await _select(fixture, consumer, text.format(found.id))
+        assert [name for name in names if name in others] == bodies, text
+
+
+@case("filter.sql-text", rules=("R5.25",), level=SHOULD, needs=SQL)
+async def sql_text(fixture: Fixture) -> None:
+    """CONTAINS, STARTSWITH and ENDSWITH look into texts, and their NOT selects the other ones that are there."""
+    messages = {text: {"s": text} for text in ("ab", "xab", "abx", "xabx", "aB", "ba")} | {"none": {}}
+    topic = await fixture.topic(1)
+    rows = {
+        "s CONTAINS 'ab'": ["ab", "abx", "xab", "xabx"],
+        "s STARTSWITH 'ab'": ["ab", "abx"],
+        "s ENDSWITH 'ab'": ["ab", "xab"],
+        "s NOT CONTAINS 'ab'": ["aB", "ba"],
+        "s NOT STARTSWITH 'ab'": ["aB", "ba", "xab", "xabx"],
+        "s NOT ENDSWITH 'ab'": ["aB", "abx", "ba", "xabx"],
+    }
+    consumers = [await fixture.consumer(topic) for _ in rows]
+    await _send_all(fixture, topic, messages)
+    for consumer, (text, expected) in zip(consumers, rows.items(), strict=True):
+        names = await _select(fixture, consumer, text)
+        assert [name for name in names if name != "sentinel"] == expected, text
 
 
 @case("filter.sql-string-case", rules=("R5.25",), level=SHOULD, needs=SQL)

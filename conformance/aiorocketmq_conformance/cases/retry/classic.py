@@ -1,0 +1,148 @@
+"""Retries, delays and transactions over the classic protocol, by members of a group who read queues themselves."""
+
+from __future__ import annotations
+
+from aiorocketmq._core.remoting.records import Record
+from aiorocketmq._remoting.codes import RequestCode, ResponseCode
+
+from aiorocketmq_conformance.case import EXTENSION, case
+from aiorocketmq_conformance.cases.shared.queues import REMOTING, RemotingReader, over_remoting
+from aiorocketmq_conformance.fixture import Fixture
+from aiorocketmq_conformance.probe.remoting_answers import number, response_text
+from aiorocketmq_conformance.tolerances import PROMPT, Window, lag
+
+SENDING_BACK = ("remoting-protocol.md 6.11",)
+TRANSACTIONS = ("remoting-protocol.md 6.13",)
+PREPARED, COMMIT, ROLLBACK = 4, 8, 12
+"""Flags of a half message and of its two ends."""
+
+
+async def _next(reader: RemotingReader, topic: str, offset: int, *, within: float) -> tuple[Record, float]:
+    """Return the message at an offset of a topic's queue 0, once it is there, and when it arrived."""
+    clock = reader.fixture.clock
+    until = clock.now() + within
+    while clock.now() < until:
+        answer = await reader.probe.pull(reader.topic, reader.group, offset, named=topic, poll=15.0)
+        if answer.records:
+            return answer.records[0], answer.ended
+        if answer.code != ResponseCode.PULL_NOT_FOUND:
+            await clock.sleep(0.2)  # the topic is made with its first message
+    raise AssertionError(f"nothing came to offset {offset} of {topic} within {within:g} s")
+
+
+async def _sent_back(reader: RemotingReader, record: Record, level: int) -> float:
+    """Send a message back; return when that was answered."""
+    fields = {
+        "offset": record.commit_log_offset,
+        "group": reader.group,
+        "delayLevel": level,
+        "originMsgId": record.properties().get("UNIQ_KEY", ""),
+        "originTopic": reader.topic,
+        "unitMode": "false",
+    }
+    answer = await reader.probe.ask(reader.topic, RequestCode.CONSUMER_SEND_MSG_BACK, fields)
+    assert answer.code == ResponseCode.SUCCESS, f"sending back was answered with {response_text(answer)}"
+    return reader.fixture.clock.now()
+
+
+def _window(fixture: Fixture, seconds: float) -> Window:
+    return Window(
+        seconds - fixture.number("early") - 0.2, seconds + fixture.number("delay.high") + lag(fixture.target)
+    )
+
+
+async def _reader(fixture: Fixture, max_attempts: int) -> RemotingReader:
+    group = await fixture.group(max_attempts=max_attempts)
+    reader = await over_remoting(fixture, group=group)
+    await reader.join()
+    return reader
+
+
+@case("retry.sent-back", rules=SENDING_BACK, level=EXTENSION, needs=REMOTING, timeout=200.0)
+async def sent_back(fixture: Fixture) -> None:
+    """A message that a member sends back is in the group's retry topic after the time of its level, or without one
+    after a time that grows with its attempts; one attempt is counted, and the rest of it is kept."""
+    reader = await _reader(fixture, 9)
+    sent = await reader.send_one("m", "tag", {"own": "value"})
+    record, _ = await _next(reader, reader.topic, 0, within=PROMPT)
+    for attempt, (level, seconds) in enumerate(((1, 1.0), (2, 5.0), (0, 60.0), (3, 10.0)), start=1):
+        answered = await _sent_back(reader, record, level)
+        record, at = await _next(
+            reader,
+            f"%RETRY%{reader.group}",
+            attempt - 1,
+            within=seconds + fixture.number("delay.high") + PROMPT,
+        )
+        _window(fixture, seconds).check(at - answered, f"a message sent back with level {level} came again")
+        properties = record.properties()
+        found = (record.reconsume_times, record.body, properties["UNIQ_KEY"], properties["TAGS"])
+        assert found == (attempt, b"m", sent.id, "tag")
+        assert (properties["own"], properties["RETRY_TOPIC"]) == ("value", reader.topic)
+
+
+@case("dlq.sent-back", rules=SENDING_BACK, level=EXTENSION, needs=(*REMOTING, "dlq"), timeout=200.0)
+async def dead_when_sent_back(fixture: Fixture) -> None:
+    """A message that is sent back after the group's last attempt is a dead letter, and at once with a level below 0."""
+    for attempts, levels in ((1, (1,)), (2, (1, 1)), (3, (1, 1, 1)), (9, (-1,)), (9, (1, -1))):
+        reader = await _reader(fixture, attempts)
+        sent = await reader.send_one("m")
+        record, _ = await _next(reader, reader.topic, 0, within=PROMPT)
+        for place, level in enumerate(levels):
+            await _sent_back(reader, record, level)
+            last = place == len(levels) - 1
+            topic = f"%DLQ%{reader.group}" if last else f"%RETRY%{reader.group}"
+            record, _ = await _next(reader, topic, 0 if last else place, within=2 * PROMPT)
+        what = f"of {attempts} attempts, sent back with the levels {levels}"
+        assert record.properties()["UNIQ_KEY"] == sent.id, what
+        more = await reader.probe.pull(
+            reader.topic, reader.group, len(levels) - 1, named=f"%RETRY%{reader.group}"
+        )
+        assert not more.records, f"a dead letter comes again: {what}"
+
+
+@case("delay.levels", rules=SENDING_BACK, level=EXTENSION, needs=REMOTING, timeout=120.0)
+async def delay_levels(fixture: Fixture) -> None:
+    """A message sent with a delay level is in its queue after the time of the level."""
+    reader = await over_remoting(fixture)
+    levels = {"1": 1.0, "2": 5.0, "3": 10.0, "4": 30.0}
+    sent = [await reader.send_one(level, None, {"DELAY": level}) for level in levels]
+    for place, (level, seconds) in enumerate(levels.items()):
+        record, at = await _next(
+            reader, reader.topic, place, within=seconds + fixture.number("delay.high") + PROMPT
+        )
+        assert record.body == level.encode()
+        _window(fixture, seconds).check(at - sent[place].acked_at, f"a message of delay level {level} came")
+
+
+@case("tx.over-remoting", rules=TRANSACTIONS, level=EXTENSION, needs=(*REMOTING, "type.tx"), timeout=120.0)
+async def over_the_classic_protocol(fixture: Fixture) -> None:
+    """A half message is in its queue once it is committed, once, and never if it is rolled back."""
+    topic = await fixture.topic(1, type="TRANSACTION")
+    reader = await over_remoting(fixture, topic=topic)
+    group = fixture.fresh("producers")
+    for place, end in enumerate((COMMIT, ROLLBACK, COMMIT)):
+        properties = {"TRAN_MSG": "true", "PGROUP": group, "UNIQ_KEY": fixture.fresh("id"), "own": "value"}
+        sent = await reader.probe.send(topic, b"m", properties, group=group, flags=PREPARED)
+        assert sent.code == ResponseCode.SUCCESS, f"a half message was answered with {response_text(sent)}"
+        stored = await reader.query_offset("END")
+        assert stored == (place + 1) // 2, (
+            f"{stored} messages are visible before transaction {place} has ended"
+        )
+        fields = {
+            "producerGroup": group,
+            "tranStateTableOffset": number(sent, "queueOffset"),
+            "commitLogOffset": int(sent.fields["msgId"][16:], 16),
+            "commitOrRollback": end,
+            "fromTransactionCheck": "false",
+            "msgId": properties["UNIQ_KEY"],
+            "transactionId": properties["UNIQ_KEY"],
+            "topic": topic,
+        }
+        ended = await reader.probe.ask(topic, RequestCode.END_TRANSACTION, fields)
+        assert ended.code == ResponseCode.SUCCESS, f"an end was answered with {response_text(ended)}"
+        if end == COMMIT:
+            record, _ = await _next(reader, topic, place // 2, within=PROMPT)
+            found = record.properties()
+            assert (record.body, found["UNIQ_KEY"], found["own"]) == (b"m", properties["UNIQ_KEY"], "value")
+    await fixture.clock.sleep(2.0)
+    assert await reader.query_offset("END") == 2

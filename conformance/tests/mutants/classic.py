@@ -1,0 +1,60 @@
+"""Cores that break promises about retries, delays and transactions over the classic protocol."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from aiorocketmq_fake.core.broker import Broker
+from aiorocketmq_fake.core.values.classic_model import SendBack
+from aiorocketmq_fake.core.values.codes import Resolution
+from aiorocketmq_fake.core.values.model import OutgoingMessage, SendOutcome
+
+from conformance.tests.mutants.mutant import Mutant
+
+
+class LastAttemptsCome(Broker):
+    """A message that is sent back is never given up."""
+
+    def send_back(self, request: SendBack, *, now: float, client_id: str = "") -> None:
+        forever = replace(request, delay_level=max(request.delay_level, 0), max_reconsume_times=1000)
+        super().send_back(forever, now=now, client_id=client_id)
+
+
+class OneLevel(Broker):
+    """Every delay is that of the first level."""
+
+    def send_back(self, request: SendBack, *, now: float, client_id: str = "") -> None:
+        super().send_back(replace(request, delay_level=1), now=now, client_id=client_id)
+
+    def send_classic(
+        self, messages: tuple[OutgoingMessage, ...], *, now: float, client_id: str = "", new_queues: int = 0
+    ) -> tuple[SendOutcome, ...]:
+        soon = tuple(
+            replace(each, classic=replace(each.classic, delay=1.0))
+            if each.classic is not None and each.classic.delay is not None
+            else each
+            for each in messages
+        )
+        return super().send_classic(soon, now=now, client_id=client_id, new_queues=new_queues)
+
+
+class RollbacksCommit(Broker):
+    """Whatever its producer says, a half message is committed."""
+
+    def end_half(
+        self,
+        offset: int,
+        resolution: Resolution,
+        *,
+        now: float,
+        client_id: str = "",
+        from_check: bool = False,
+    ) -> None:
+        super().end_half(offset, Resolution.COMMIT, now=now, client_id=client_id, from_check=from_check)
+
+
+CLASSIC = (
+    Mutant("mu-sent-back-forever", ("dlq.sent-back",), core=LastAttemptsCome),
+    Mutant("mu-one-delay-level", ("retry.sent-back", "delay.levels"), core=OneLevel),
+    Mutant("mu-classic-rollbacks-commit", ("tx.over-remoting",), core=RollbacksCommit),
+)
