@@ -1,10 +1,16 @@
 """The name of a certificate."""
 
 import base64
+from datetime import datetime, timedelta
 
 import pytest
 import trustme
 from aiorocketmq._core.certificates import name_in
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.hazmat.primitives.serialization import Encoding
+from cryptography.x509.oid import NameOID
 
 # Self-signed for CN=localhost without alternative names, like the one that Apache's proxy brings.
 WITHOUT_ALTERNATIVE_NAMES = """\
@@ -32,6 +38,17 @@ def test_the_first_alternative_name_counts(name: str) -> None:
 
 def test_a_certificate_without_alternative_names_has_the_name_of_its_subject() -> None:
     assert name_in(der(WITHOUT_ALTERNATIVE_NAMES)) == "localhost"
+
+
+def test_the_name_is_that_of_the_subject_and_not_of_the_issuer() -> None:
+    key = ec.generate_private_key(ec.SECP256R1())
+    issuer, subject = (
+        x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, name)]) for name in ("authority", "mq.example.org")
+    )
+    start = datetime(2026, 1, 1)
+    builder = x509.CertificateBuilder(issuer, subject, key.public_key(), 1, start, start + timedelta(days=1))
+    certificate = builder.sign(key, hashes.SHA256()).public_bytes(Encoding.DER)
+    assert name_in(certificate) == "mq.example.org"
 
 
 @pytest.mark.parametrize("cut", [0, 1, 10, 100, 200])

@@ -122,7 +122,18 @@ async def test_the_replica_is_read_until_the_master_is_back_which_gets_the_commi
         assert (held.fields["queueOffset"], held.fields["suspendTimeoutMillis"]) == ("2", "5000")
         pair.is_gone = False
         pair.at_replica.answers[PULL] = lambda frame: pulled(frame, ResponseCode.PULL_NOT_FOUND, 2)
+
+        def refuse_once(frame: Frame) -> Frame:
+            del pair.at_master.answers[COMMIT]
+            return answer(frame, ResponseCode.SYSTEM_ERROR, remark="not yet")
+
+        pair.at_master.answers[COMMIT] = refuse_once
         await pair.is_asked(pair.master, COMMIT, commitOffset="2")
+        async with asyncio.timeout(10):
+            while "not yet" not in reader.health().degraded.get("storing deferred commits", ""):  # noqa: ASYNC110  # nothing reports it
+                await asyncio.sleep(0.001)
+            while pair.at_master.offsets != {0: 2}:  # noqa: ASYNC110
+                await asyncio.sleep(0.001)
         assert await reader.committed(QUEUE) == 2
         await reader.seek(QUEUE, 2)
         third = await reader.poll(10)

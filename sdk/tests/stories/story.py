@@ -49,7 +49,8 @@ from google.protobuf import text_format
 
 ADDRESS = re.compile(r"127\.0\.0\.1:\d+")
 VARYING = re.compile(
-    r'(?<=[ {])(version|platform|port|hostname): ("[^"]*"|\d+)|"version":\d+|ORIGIN_MESSAGE_ID: [^,}]*'
+    r'(?<=[ {])(version|platform|port|hostname): ("[^"]*"|\d+)|(?<=\{ )(nonce): "\d+"'
+    r'|"version":\d+|ORIGIN_MESSAGE_ID: [^,}]*'
 )
 POLLED = re.compile(r"(attempt_id[:=] ?)\"?[0-9a-f]{32}\"?|(long_polling_timeout {) seconds: \d+ nanos: \d+")
 UNORDERED = ("CommitEvent", "call UPDATE_CONSUMER_OFFSET")
@@ -206,7 +207,9 @@ class Story(Hook):
 
     def _shortened(self, line: str) -> str:
         line = line.replace("\n", "\\n")
-        line = VARYING.sub(lambda found: f"{found[1] or 'varies'}: …", ADDRESS.sub("server", line))
+        line = VARYING.sub(
+            lambda found: f"{found[1] or found[3] or 'varies'}: …", ADDRESS.sub("server", line)
+        )
         line = POLLED.sub(lambda found: f"{found[1] or found[2]}…", line)
         # As the decoder says it, which depends on its version.
         line = re.sub(r"could not be decoded \(Error [^)]*\)", "could not be decoded (…)", line)
@@ -238,6 +241,8 @@ class Overheard(GrpcioTransport):
         for message in getattr(request, "messages", ()):
             if message.system_properties.body_encoding == pb.Encoding.Value("GZIP"):
                 message.body = zlib.decompress(message.body)  # its bytes depend on the version of zlib
+        if name == "Telemetry" and request.HasField("thread_stack_trace"):
+            request.thread_stack_trace.thread_stack_trace = "…"
         within = ""
         if timeout is not None:
             poll = getattr(

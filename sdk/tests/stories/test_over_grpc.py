@@ -265,6 +265,15 @@ async def test_a_push_consumer(broker: FakeBroker, story: Story, group: str, top
         await broker.clock.advance(seconds=15, patience=0.1)
         story.result("statistics", consumer.statistics)
         handler.gate.set()
+        stored = {message.body: message.message_id for message in broker.messages(f"ns%{topic}")}
+        for body in (b"fine", b"fails"):
+            answer = await broker.verify_message(consumer.client_id, f"ns%{topic}", stored[body])
+            assert answer is not None
+            story.result("verified", f"{answer.code} {answer.text}")
+        await put(broker, Message("urgent", b"foreign", priority=1))
+        (foreign,) = broker.messages("ns%urgent")
+        await broker.verify_message(consumer.client_id, "ns%urgent", foreign.message_id)
+        assert await broker.print_stack_trace(consumer.client_id) is not None
         await until(lambda: not consumer.messages_in_flight)
         story.result("health", consumer.health())
     story.result("dead letters", [letter.body for letter in broker.dead_letters(f"ns%{group}")])
