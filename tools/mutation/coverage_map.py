@@ -171,7 +171,9 @@ class _Contexts:
 
 def _measure_tests(found: CoverageMap, measured: Coverage, suites: Sequence[str]) -> None:
     measured.start()
-    arguments = ["-q", "-m", QUICK, "--timeout=120", *suites]
+    # Other parts have imported what pytest would rewrite.
+    imported = ("-W", "ignore::pytest.PytestAssertRewriteWarning")
+    arguments = ["-q", "-m", QUICK, "--timeout=120", *imported, *suites]
     pytest.main(arguments, plugins=[_Contexts(found, measured)])
     measured.stop()
 

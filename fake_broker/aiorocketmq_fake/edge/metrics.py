@@ -128,8 +128,10 @@ class _Observer:
 
     def _on_transaction_ended(self, event: events.TransactionEnded) -> None:
         counts = self._counts
-        is_commit = event.resolution is Resolution.COMMIT
-        self._add(counts.committed if is_commit else counts.rolled_back, event.topic)
+        if event.resolution is Resolution.COMMIT:
+            self._add(counts.committed, event.topic)
+        elif event.resolution is Resolution.ROLLBACK:
+            self._add(counts.rolled_back, event.topic)
 
     def _on_acked(self, event: events.Acked) -> None:
         self._add(self._counts.acked, event.topic, event.group, str(event.effective).lower())
