@@ -37,7 +37,7 @@ from aiorocketmq_fake.core.values.model import (
 
 from fake_broker.tests.core.conftest import START, Desk
 
-FILES = Path(__file__).with_suffix("")
+FILES = Path(__file__).with_name("told")
 
 
 def shown(value: object) -> str:
