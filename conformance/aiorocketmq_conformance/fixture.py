@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
 from aiorocketmq._remoting.codes import ResponseCode
+from aiorocketmq.config import Credentials
 from aiorocketmq.wire import messages as pb
 
 from aiorocketmq_conformance.blocks import Step
@@ -80,13 +81,13 @@ class Fixture:
         self.stack.push_async_callback(client.close)
         return client
 
-    def member(self, client_id: str | None = None) -> RemotingProbe:
+    def member(self, client_id: str | None = None, credentials: Credentials | None = None) -> RemotingProbe:
         """Return a client of the classic protocol that has sent nothing yet, with a fresh id unless one is given;
-        closed at the end."""
+        closed at the end. With credentials it signs its requests."""
         if self.target.name_server is None:
             raise NotApplicable("the target has no known name server")
         client_id = self.target.fresh("client") if client_id is None else client_id
-        probe = RemotingProbe(self.target.name_server, client_id, self.clock)
+        probe = RemotingProbe(self.target.name_server, client_id, self.clock, credentials)
         self.stack.push_async_callback(probe.close)
         return probe
 

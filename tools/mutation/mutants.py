@@ -20,10 +20,14 @@ from tools.mutation.coverage_map import ROOT
 
 TYPES_ONLY = frozenset({"cast", "TypeVar", "TypeVarTuple", "NewType", "ParamSpec"})
 LOGS = frozenset({"logger", "logging", "log"})
-OPERATORS = tuple(
-    f"fake/edge/{name}" for name in ("control_", "event", "metrics", "recorder", "recording_", "storage/")
+OPERATORS = (
+    *(f"fake/edge/{name}" for name in ("control_", "event", "metrics", "recorder", "recording_", "storage/")),
+    *(f"fake/edge/{name}" for name in ("broker_clock", "clock", "drains", "faults", "operations")),
+    *(f"fake/core/{name}" for name in ("commands/inspection", "commands/salvage", "values/events")),
+    "fake/core/values/snapshots",
 )
-"""Beginnings of modules of the fake that serve its operators only."""
+"""Beginnings of modules of the fake that serve its operators only: recordings, metrics, files, the control port, and
+what a test sets of a broker in its process, such as clock and faults."""
 EVENTS = m.Attribute(m.Attribute(attr=m.Name("events")) | m.Name("events"), m.Name("append"))
 DECLARATIONS = m.Assign(targets=[m.AssignTarget(m.Name(m.MatchRegex("__.*__")))]) | m.AnnAssign(
     annotation=m.Annotation(m.Name("TypeAlias"))

@@ -20,9 +20,9 @@ annotations, and functions with decorators other than `staticmethod` and `classm
 
 Samples are random, over all lines, those included that nothing executes. A mutant is judged by what executes its
 lines, the fastest first: the fake by cases and the explorer, then by the tests of the fake and the SDK; the SDK by its
-tests. *Clients* can see what a mutant does; *operators* alone see events, recordings, metrics, files of the journal and
-the control port, which no case can judge. An *equivalent* mutant does nothing else that anybody is promised; each is
-named with the reason.
+tests. *Clients* can see what a mutant does; *operators* alone see events, recordings, metrics, files of the journal,
+the control port, and the clock and the faults that a test sets, which no case can judge. An *equivalent* mutant does
+nothing else that anybody is promised; each is named with the reason.
 """
 _NAMES = {"fake": "the fake", "sdk": "the SDK"}
 PARTS: dict[str, dict[str, tuple[str, ...]]] = {
@@ -55,6 +55,9 @@ def page(results: Path, equivalents: Path) -> str:
             by_part[next(part for part, begins in parts.items() if _is_in(each, begins))].append(each)
         text += [_row(part, some) for part, some in by_part.items()]
         text += [_row(f"all of {_NAMES[name]}", judged)]
+        if name == "fake":
+            seen = [each for each in judged if each["audience"] == "clients"]
+            text += [_row("all of the fake that clients can see", seen)]
     text += ["", *(f"- {note}" for note in kept["notes"])]
     for name, judged in packages.items():
         names = [each for each in judged if each["name"] in reasons]

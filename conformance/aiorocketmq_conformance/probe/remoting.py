@@ -9,6 +9,7 @@ from time import time_ns
 
 from aiorocketmq._admin.bodies import Connections, parse_by_queue, parse_connections
 from aiorocketmq._core.endpoint import Address
+from aiorocketmq._core.remoting.batches import Member, encode_batch
 from aiorocketmq._core.remoting.bodies import (
     CLUSTERING,
     check_body,
@@ -27,6 +28,7 @@ from aiorocketmq._core.settings import FilterText
 from aiorocketmq._remoting.codes import RequestCode, ResponseCode, response_name
 from aiorocketmq._remoting.pool import Pool
 from aiorocketmq._remoting.routes import BrokerAddresses, Route, parse_route, typed
+from aiorocketmq.config import Credentials
 from aiorocketmq.errors import UnreachableError
 
 from aiorocketmq_conformance.probe.clock import STUCK, Clock
@@ -46,18 +48,24 @@ _VERSIONS = itertools.count(time_ns() // 1_000_000)
 class RemotingProbe:
     """One client id with one connection to each server; the topic of a request selects the broker."""
 
-    def __init__(self, name_server: str, client_id: str, clock: Clock) -> None:
+    def __init__(
+        self, name_server: str, client_id: str, clock: Clock, credentials: Credentials | None = None
+    ) -> None:
+        """With `credentials` every request is signed."""
         self.client_id = client_id
         self.clock = clock
         self.notices: list[Notice] = []
         """Changes in its groups that the server reported, in order of arrival. Request 40."""
         self.resets: list[dict[int, int]] = []
         """Offsets by queue to which the server reset its groups, in order of arrival. Request 220."""
+        self.checks: list[Frame] = []
+        """Half messages about whose transactions the server asked, in order of arrival. Request 39."""
         self._name_server = _address(name_server)
         self._brokers: dict[str, BrokerAddresses] = {}
         self._joined: dict[str, str] = {}
         self._heard = asyncio.Event()
-        self._pool = Pool(credentials=_nobody, on_request=self._on_request)
+        self._credentials = credentials
+        self._pool = Pool(credentials=self._current_credentials, on_request=self._on_request)
 
     # Lifecycle
 
@@ -78,6 +86,10 @@ class RemotingProbe:
     async def notified(self, count: int) -> None:
         """Wait for `count` notifications in total."""
         await self._until(lambda: len(self.notices) >= count)
+
+    async def checked(self, count: int) -> None:
+        """Wait for `count` checks in total."""
+        await self._until(lambda: len(self.checks) >= count)
 
     async def moved(self) -> dict[int, int]:
         """Return the offsets by queue to which the server reset its group last; wait for the first ones."""
@@ -178,6 +190,30 @@ class RemotingProbe:
             "m": "false",
         }
         return await self.ask(topic, RequestCode.SEND_MESSAGE_V2, fields, body)
+
+    async def send_batch(self, topic: str, members: Sequence[Member], *, queue: int = 0) -> Frame:
+        """Send several messages to a queue in one request; the response has the offset of the first. Request 320."""
+        fields = {
+            "a": "conformance-producers",
+            "b": topic,
+            "c": "TBW102",
+            "d": 4,
+            "e": queue,
+            "f": 0,
+            "g": round(self.clock.wall() * 1000),
+            "h": 0,
+            "i": write_properties({"WAIT": "true"}),
+            "j": 0,
+            "k": "false",
+            "m": "true",
+        }
+        return await self.ask(topic, RequestCode.SEND_BATCH_MESSAGE, fields, encode_batch(members))
+
+    async def produce(self, group: str, topic: str) -> None:
+        """Send a heartbeat of a member of a producer group. Request 34."""
+        body = heartbeat_body(self.client_id, producers=[group])
+        answer = await self.ask(topic, RequestCode.HEART_BEAT, body=body)
+        assert answer.code == ResponseCode.SUCCESS, f"a heartbeat was answered with {response_text(answer)}"
 
     async def pull(
         self,
@@ -366,13 +402,15 @@ class RemotingProbe:
         elif frame.code == RequestCode.RESET_CONSUMER_CLIENT_OFFSET:
             moved = parse_offsets(frame.body)
             self.resets.append({queue.id: offset for queue, offset in moved.items()})
+        elif frame.code == RequestCode.CHECK_TRANSACTION_STATE:
+            self.clock.traffic.commands += 1
+            self.checks.append(frame)
         self._heard.set()
+
+    async def _current_credentials(self) -> Credentials | None:
+        return self._credentials
 
 
 def _address(text: str) -> Address:
     host, _, port = text.rpartition(":")
     return Address(host.strip("[]"), int(port))
-
-
-async def _nobody() -> None:
-    return None

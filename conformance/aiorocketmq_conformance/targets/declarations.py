@@ -60,6 +60,7 @@ DOCUMENTED_NUMBERS: Mapping[str, Number] = MappingProxyType(
         "retry.position": "kept",  # a redelivery has the queue and offset of the first delivery
         "poll.exhausted": "waits",  # a poll that finds nothing but messages to give up
         "reset.wakes": "yes",  # a parked poll notices an offset reset
+        "offset.slack": 0,  # an offset by time is the first one stored at or after it, give or take this
         "recall.margin": 0.0,  # a recall nearer to the delivery time may be refused
         "tx.memory": 30.0,  # a decision is accepted this long after the send or the last check
         "batch.receipt": "each",  # the response to a batch has an entry for each message, or one
@@ -102,6 +103,7 @@ APACHE_NUMBERS: Mapping[str, Number] = MappingProxyType(
         "tx.interval": 30.0,  # measured: live-broker-session.md section 6
         "tx.checks": 15,  # measured: then the server gives up
         "poll.exhausted": "ends",  # measured: live-broker-consumption.md section 5
+        "offset.slack": 1,  # R10.7
         "reset.wakes": "no",  # measured: live-broker-consumption.md section 7
         "recall.margin": 1.0,  # measured: between 0.4 and 1.0 s, live-broker-session.md section 5
         "handle.checks": "form",  # measured: any well-formed handle that has not expired

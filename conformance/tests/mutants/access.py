@@ -92,7 +92,7 @@ MUTANTS = (
     Mutant("mu-signatures-unread", ("auth.bad-signature", "auth.altered-date"), core=SignaturesUnread),
     Mutant(
         "mu-rights-forgotten",
-        ("auth.send-denied", "auth.receive-denied", "auth.patterns"),
+        ("auth.send-denied", "auth.receive-denied", "auth.patterns", "auth.calls", "auth.remoting"),
         core=RightsForgotten,
     ),
     Mutant("mu-groups-forgotten", ("auth.group-denied", "auth.ack-denied"), core=GroupsForgotten),

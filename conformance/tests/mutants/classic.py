@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from aiorocketmq_fake.core.broker import Broker
-from aiorocketmq_fake.core.values.classic_model import SendBack
+from aiorocketmq_fake.core.broker import Broker, Parts
+from aiorocketmq_fake.core.commands.checks import Checks
+from aiorocketmq_fake.core.records.half_messages import HalfMessage
+from aiorocketmq_fake.core.values.classic_model import Classic, SendBack
 from aiorocketmq_fake.core.values.codes import Resolution
-from aiorocketmq_fake.core.values.model import OutgoingMessage, SendOutcome
+from aiorocketmq_fake.core.values.model import GroupConfig, OutgoingMessage, SendOutcome, TopicConfig
 
 from conformance.tests.mutants.mutant import Mutant
 
@@ -53,8 +55,45 @@ class RollbacksCommit(Broker):
         super().end_half(offset, Resolution.COMMIT, now=now, client_id=client_id, from_check=from_check)
 
 
+class BatchesReversed(Broker):
+    """The messages of one request are stored from the last to the first."""
+
+    def send_classic(
+        self, messages: tuple[OutgoingMessage, ...], *, now: float, client_id: str = "", new_queues: int = 0
+    ) -> tuple[SendOutcome, ...]:
+        return super().send_classic(messages[::-1], now=now, client_id=client_id, new_queues=new_queues)
+
+
+class NobodyIsChecked(Checks):
+    """Half messages of classic producers are checked without asking anybody."""
+
+    def _check_classic(self, half: HalfMessage, classic: Classic) -> None:
+        return
+
+
+class ChangesForgotten(Broker):
+    """Settings of topics and groups that exist cannot be changed."""
+
+    def update_topic(self, config: TopicConfig, *, now: float) -> None:
+        return
+
+    def update_group(self, config: GroupConfig, *, now: float) -> None:
+        return
+
+
+class CommitsForgotten(Broker):
+    """Members' commits are answered, and forgotten."""
+
+    def commit_classic(self, group: str, topic: str, queue_id: int, offset: int, *, now: float) -> bool:
+        return True
+
+
 CLASSIC = (
     Mutant("mu-sent-back-forever", ("dlq.sent-back",), core=LastAttemptsCome),
     Mutant("mu-one-delay-level", ("retry.sent-back", "delay.levels"), core=OneLevel),
+    Mutant("mu-classic-batches-reversed", ("send.batch-over-remoting",), core=BatchesReversed),
+    Mutant("mu-classic-unchecked", ("tx.check-over-remoting",), parts=Parts(checks=NobodyIsChecked)),
+    Mutant("mu-settings-stay", ("admin.topics", "admin.groups"), core=ChangesForgotten),
+    Mutant("mu-classic-commits-forgotten", ("admin.progress",), core=CommitsForgotten),
     Mutant("mu-classic-rollbacks-commit", ("tx.over-remoting",), core=RollbacksCommit),
 )

@@ -266,6 +266,7 @@ FILTERING = (
             "filter.sql-true",
             "filter.sql-tags",
             "filter.sql-text",
+            "filter.sql-numbers",
             "filter.sql-null*",
             "filter.sql-in*",
             "filter.sql-compare*",

@@ -254,7 +254,7 @@ MUTANTS = (
     ),
     Mutant(
         "mu-illegal-topics-unknown",
-        tuple(f"limit.topic-name[{how}]" for how in ("chars", "128", "system", "empty")),
+        (*(f"limit.topic-name[{how}]" for how in ("chars", "128", "system", "empty")), "limit.names"),
         SPARES,
         IllegalTopicsUnknown,
     ),

@@ -199,6 +199,7 @@ KEEPING = (
             "keep.expires",
             "keep.unconsumed-deleted",
             "keep.in-message-group",
+            "keep.by-age",
             "keep.progress-behind-min",
             "keep.inflight-over-expiry",
             "pull.trimmed-offset",

@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
+from aiorocketmq._remoting.codes import ResponseCode
+from aiorocketmq.config import Credentials
 from aiorocketmq.wire import messages as pb
 from aiorocketmq.wire.methods import METHODS
 
@@ -190,6 +192,96 @@ async def ack_denied(fixture: Fixture) -> None:
     reply = await outsider.ack(broker.topic, broker.group, leased)
     assert code_of(reply) == DENIED
     await owner.ack(leased)
+
+
+@case("auth.calls", rules=("R14.2", "R14.4"), level=EXTENSION, needs=NEEDS, timeout=120.0)
+async def calls(fixture: Fixture) -> None:
+    """Each call needs the rights to what it names: to send to its topic, to receive from it, and to its group."""
+    broker = await guarded(fixture)
+    topic, group = requests.resource(broker.topic), requests.resource(broker.group)
+    both: dict[str, Any] = {"topic": topic, "group": group}
+    id_ = requests.message_id()
+    transaction: dict[str, Any] = {
+        "message_id": id_,
+        "transaction_id": id_,
+        "resolution": pb.TransactionResolution.COMMIT,
+    }
+    entry = pb.AckMessageEntry(message_id=id_, receipt_handle="no handle")
+    consumer = pb.ClientType.SIMPLE_CONSUMER
+    # With only one kind of right, and with those of a consumer.
+    of_producers, of_members, of_all = (
+        ("publish",),
+        ("groups", "consumer"),
+        ("publish", "subscribe", "consumer"),
+    )
+    endpoints = requests.endpoints(fixture.target.endpoint)
+    rows: dict[str, tuple[Any, tuple[str, ...]]] = {
+        "QueryRoute": (pb.QueryRouteRequest(topic=topic, endpoints=endpoints), of_all),
+        "SendMessage": (
+            pb.SendMessageRequest(messages=[requests.message(broker.topic, "m")]),
+            of_producers,
+        ),
+        "EndTransaction": (pb.EndTransactionRequest(topic=topic, **transaction), of_producers),
+        "Heartbeat": (pb.HeartbeatRequest(group=group, client_type=consumer), of_members),
+        "QueryAssignment": (pb.QueryAssignmentRequest(**both, endpoints=endpoints), ("consumer",)),
+        "AckMessage": (pb.AckMessageRequest(**both, entries=[entry]), ("consumer",)),
+        "ForwardMessageToDeadLetterQueue": (
+            pb.ForwardMessageToDeadLetterQueueRequest(**both, receipt_handle="no handle", message_id=id_),
+            ("consumer",),
+        ),
+        "ChangeInvisibleDuration": (
+            pb.ChangeInvisibleDurationRequest(**both, receipt_handle="no handle", message_id=id_),
+            of_members,
+        ),
+        "NotifyClientTermination": (pb.NotifyClientTerminationRequest(group=group), of_members),
+    }
+    mine = {"publish": (broker.topic,), "subscribe": (broker.topic,), "groups": (broker.group,)}
+    users = {kind: (kind,) for kind in mine} | {"consumer": ("subscribe", "groups")}
+    clients = {
+        user: await broker.client(
+            await broker.user(user, **{kind: mine[kind] if kind in kinds else () for kind in mine})
+        )
+        for user, kinds in users.items()
+    }
+    for name, (request, allowed) in rows.items():
+        codes = {user: code_of(await client.unary(name, request)) for user, client in clients.items()}
+        passed = {user for user, code in codes.items() if code != DENIED}
+        assert passed == set(allowed), f"{name} was answered with {codes}"
+
+
+@case(
+    "auth.remoting",
+    rules=("remoting-protocol.md 8",),
+    level=EXTENSION,
+    needs=(*NEEDS, "remoting"),
+    timeout=120.0,
+)
+async def remoting(fixture: Fixture) -> None:
+    """Over remoting, too, each request needs a signature, and the rights to what it names."""
+    broker = await guarded(fixture)
+    topic, group = broker.topic, broker.group
+    mine = {"publish": (topic,), "subscribe": (topic,), "groups": (group,)}
+    users = {kind: (kind,) for kind in mine} | {"consumer": ("subscribe", "groups")}
+    signers: dict[str, Credentials | None] = {}
+    for user, kinds in users.items():
+        key = await broker.user(user, **{kind: mine[kind] if kind in kinds else () for kind in mine})
+        signers[user] = Credentials(key, key)
+        signers[f"{user} with another secret"] = Credentials(key, "other")
+    signers |= {"nobody": None, "stranger": Credentials("stranger", "stranger")}
+    passed: dict[str, set[str]] = {}
+    for user, credentials in signers.items():
+        probe = fixture.member(credentials=credentials)
+        codes = {
+            "send": (await probe.send(topic, b"m")).code,
+            "pull": (await probe.pull(topic, group, 0)).code,
+            "commit": (await probe.commit(topic, group, 0)).code,
+            "committed": (await probe.committed(topic, group)).code,
+        }
+        for call, code in codes.items():
+            if code != ResponseCode.NO_PERMISSION:
+                passed.setdefault(call, set()).add(user)
+    consumer = {call: {"consumer"} for call in ("pull", "commit", "committed")}
+    assert passed == {"send": {"publish"}, **consumer}
 
 
 @case("auth.patterns", rules=("R14.2", "R14.4"), level=EXTENSION, needs=NEEDS, timeout=120.0)

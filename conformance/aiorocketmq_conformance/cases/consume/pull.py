@@ -258,16 +258,23 @@ async def query_begin_end(fixture: Fixture, wire: Wire) -> None:
 
 @on_both_wires("pull.query-time", rules=("R10.7",), remoting_rules=(LIVE_OFFSETS,))
 async def query_time(fixture: Fixture, wire: Wire) -> None:
-    """The offset of a time between two bursts is that of the second one, give or take one."""
+    """The offset of a time is that of the first message stored then or later, as exactly as declared; after the last
+    message it is the end."""
     reader = await wire(fixture)
-    await reader.send(10)
-    await fixture.clock.sleep(1.5)
-    middle = fixture.clock.wall()
-    await fixture.clock.sleep(1.5)
-    await reader.send(10)
-    offset = await reader.query_offset("TIMESTAMP", middle)
-    assert offset is not None
-    assert abs(offset - 10) <= 1
+    slack = fixture.number("offset.slack")
+    # At exact times, only where these are known.
+    around = {-1.5: 0, -0.001: 0, 0.0: 0, 0.001: 1, 1.5: 1} if slack == 0 else {-1.5: 0, 1.5: 1}
+    bursts = []
+    for _ in range(3):
+        bursts.append(int(fixture.clock.wall() * 1000 + 0.01) / 1000)  # servers cut off the rest
+        await reader.send(10)
+        await fixture.clock.sleep(3.0)
+    for number, burst in enumerate(bursts):
+        for seconds, later in around.items():
+            offset = await reader.query_offset("TIMESTAMP", burst + seconds)
+            expected = 10 * (number + later)
+            assert offset is not None
+            assert abs(offset - expected) <= slack, f"offset {offset} {seconds:+g} s from burst {number}"
 
 
 @case("pull.assignment-exclusive", rules=("R3.7",), level=EXTENSION, needs=(*PULL, "pull-balance"))

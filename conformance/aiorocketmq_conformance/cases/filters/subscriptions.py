@@ -303,6 +303,41 @@ async def sql_float_int(fixture: Fixture) -> None:
     assert "whole" in names
 
 
+@case("filter.sql-numbers", rules=("R5.25",), level=SHOULD, needs=SQL)
+async def sql_numbers(fixture: Fixture) -> None:
+    """Beside a whole number a text must be one, beside a decimal number any number; others match nothing."""
+    texts = (
+        "2",
+        "02",
+        "+2",
+        "-2",
+        "2.0",
+        "2.5",
+        "2.50",
+        "25e-1",
+        ".5",
+        "2,5",
+        " 2",
+        "two",
+        "9223372036854775807",
+    )
+    rows = {
+        "n = 2": ["+2", "02", "2"],
+        "n > -3 AND n < 2": ["-2"],
+        "n = 2.5": ["2.5", "2.50", "25e-1"],
+        "n <= 1.5": ["-2", ".5"],
+        "n >= 2.5": ["2.5", "2.50", "25e-1", "9223372036854775807"],
+        "n = 9223372036854775807": ["9223372036854775807"],
+        "n BETWEEN 1.5 AND 2.25": [" 2", "+2", "02", "2", "2.0"],
+    }
+    topic = await fixture.topic(1)
+    consumers = [await fixture.consumer(topic) for _ in rows]
+    await _send_all(fixture, topic, {text: {"n": text} for text in texts})
+    for consumer, (text, expected) in zip(consumers, rows.items(), strict=True):
+        names = await _select(fixture, consumer, text)
+        assert [name for name in names if name != "sentinel"] == sorted(expected), text
+
+
 @case("filter.sql-true", rules=("R5.25",), level=SHOULD, needs=SQL)
 async def sql_true(fixture: Fixture) -> None:
     """TRUE selects everything, including messages without properties."""

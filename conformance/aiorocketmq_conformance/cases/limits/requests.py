@@ -68,6 +68,47 @@ async def group_name(fixture: Fixture, name: str) -> None:
     assert await ends_with(client, requests.consumer_settings(name, {topic: "*"})) == "INVALID_ARGUMENT"
 
 
+@case("limit.names", rules=("13.2",), prepared=("@topic",))
+async def names(fixture: Fixture) -> None:
+    """Names up to the longest, of all legal characters and beside reserved ones are legal; reserved ones, longer ones
+    and those with any other character are not."""
+    topic = await fixture.topic()
+    client = await fixture.client()
+    stem = fixture.fresh("a")
+    reserved = (
+        *(
+            "TBW102",
+            "SCHEDULE_TOPIC_XXXX",
+            "BenchmarkTest",
+            "RMQ_SYS_TRANS_HALF_TOPIC",
+            "RMQ_SYS_TRACE_TOPIC",
+        ),
+        *(
+            "RMQ_SYS_TRANS_OP_HALF_TOPIC",
+            "TRANS_CHECK_MAX_TIME_TOPIC",
+            "SELF_TEST_TOPIC",
+            "OFFSET_MOVED_EVENT",
+        ),
+        "rmq_sys_x",
+    )
+    foreign = [f"{stem}{character}b" for character in " .,:;@/#*?!&=+$~^()[]{}<>'\"é中"]
+    for name, legal in (
+        *((stem + "b" * (length - len(stem)), length <= 127) for length in (126, 127, 128)),
+        *((name, False) for name in (*reserved, *foreign)),
+        *((name, True) for name in (f"{stem}-_%|09azAZ", f"TBW102{stem}", f"x{stem}rmq_sys_")),
+    ):
+        for reply in (await client.query_route(name), await client.send(requests.message(name, "m"))):
+            is_legal = code_of(reply) != "ILLEGAL_TOPIC"
+            assert is_legal is legal, f"the topic {name} was answered with {code_of(reply)}"
+    for name, legal in (
+        *((stem + "b" * (length - len(stem)), length <= 120) for length in (119, 120, 121)),
+        *((name, False) for name in ("CID_RMQ_SYS_", *foreign)),
+        *((name, True) for name in (f"{stem}-_%|09azAZ", f"x{stem}CID_RMQ_SYS_")),
+    ):
+        code = code_of(await client.query_assignment(topic, name))
+        assert (code != "ILLEGAL_CONSUMER_GROUP") is legal, f"the group {name} was answered with {code}"
+
+
 async def ends_with(client: ProbeClient, settings: pb.Settings) -> str:
     """Return how the stream ends after such settings; OK if they are answered."""
     stream = await client.open_stream()

@@ -15,6 +15,7 @@ TRIMMED = (*REMOTING, "@trim")
 LIVE = ("live-broker-remoting.md 10",)
 # Short enough that clients do not expire before their messages (rule R2.15).
 RETENTION = 60.0
+DAY = 86_400.0
 # Beyond the retention: servers scan every 10 s (section 11).
 OLD = RETENTION + 15.0
 
@@ -93,6 +94,31 @@ async def progress_behind_min(fixture: Fixture) -> None:
     await fixture.target.admin.delete_expired()
     fresh = await fixture.send(topic, "new0", "new1", "new2")
     once_each(fresh, await consumer.take(3))
+
+
+@case("keep.by-age", rules=("R11.1",), level=EXTENSION, needs=(*KEPT, "@reset"), timeout=180.0)
+async def by_age(fixture: Fixture) -> None:
+    """Each message is kept for the retention from its own store time, and no longer."""
+    topic, consumer = await fixture.subscribed(1)
+    sent = []
+    for number in range(5):
+        sent += await fixture.send(topic, f"m{number}")
+        await fixture.clock.sleep(2.0)
+
+    async def left(retention: float) -> list[str]:
+        """Return what is left if messages of this age are deleted now."""
+        await fixture.target.admin.set_retention(retention)
+        await fixture.target.admin.delete_expired()
+        await fixture.target.admin.set_retention(DAY)
+        await fixture.target.admin.reset_offset(consumer.group, topic, "beginning")
+        answer = await consumer.receive(poll=0.0)
+        await consumer.ack(*answer.deliveries)
+        return [one.id for one in answer.deliveries]
+
+    for kept in range(5, 0, -1):
+        # The first message left is 2 s old for each one from it on.
+        assert await left(2.0 * kept + 0.5) == [one.id for one in sent[-kept:]]
+        assert await left(2.0 * kept - 0.5) == [one.id for one in sent[len(sent) - kept + 1 :]]
 
 
 @case(

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from aiorocketmq._core.remoting.records import Record
+from aiorocketmq._core.remoting.batches import Member
+from aiorocketmq._core.remoting.properties import write_properties
+from aiorocketmq._core.remoting.records import Record, read_records
 from aiorocketmq._remoting.codes import RequestCode, ResponseCode
 
 from aiorocketmq_conformance.case import EXTENSION, case
 from aiorocketmq_conformance.cases.shared.queues import REMOTING, RemotingReader, over_remoting
 from aiorocketmq_conformance.fixture import Fixture
+from aiorocketmq_conformance.probe.clock import within
 from aiorocketmq_conformance.probe.remoting_answers import number, response_text
 from aiorocketmq_conformance.tolerances import PROMPT, Window, lag
 
@@ -146,3 +149,67 @@ async def over_the_classic_protocol(fixture: Fixture) -> None:
             assert (record.body, found["UNIQ_KEY"], found["own"]) == (b"m", properties["UNIQ_KEY"], "value")
     await fixture.clock.sleep(2.0)
     assert await reader.query_offset("END") == 2
+
+
+@case(
+    "tx.check-over-remoting",
+    rules=TRANSACTIONS,
+    level=EXTENSION,
+    needs=(*REMOTING, "type.tx"),
+    timeout=200.0,
+)
+async def check_over_the_classic_protocol(fixture: Fixture) -> None:
+    """The producer of an undecided half message is asked about it, with all of it, and its decision takes effect."""
+    topic = await fixture.topic(1, type="TRANSACTION")
+    reader = await over_remoting(fixture, topic=topic)
+    group = fixture.fresh("producers")
+    await reader.probe.produce(group, topic)
+    properties = {"TRAN_MSG": "true", "PGROUP": group, "UNIQ_KEY": fixture.fresh("id"), "own": "value"}
+    sent = await reader.probe.send(topic, b"m", properties, group=group, flags=PREPARED)
+    assert sent.code == ResponseCode.SUCCESS, f"a half message was answered with {response_text(sent)}"
+    patience = fixture.number("tx.immunity") + 2 * fixture.number("tx.interval") + lag(fixture.target)
+    try:
+        await within(fixture.clock, patience, reader.probe.checked(1))
+    except TimeoutError:
+        raise AssertionError(f"no check arrived within {patience:.0f} s") from None
+    check = reader.probe.checks[0]
+    (record,) = read_records(check.body)
+    found = record.properties()
+    assert (record.body, found["UNIQ_KEY"], found["own"], found["PGROUP"]) == (
+        b"m",
+        properties["UNIQ_KEY"],
+        "value",
+        group,
+    )
+    fields = {
+        "producerGroup": group,
+        "tranStateTableOffset": check.fields["tranStateTableOffset"],
+        "commitLogOffset": check.fields["commitLogOffset"],
+        "commitOrRollback": COMMIT,
+        "fromTransactionCheck": "true",
+        "msgId": properties["UNIQ_KEY"],
+        "transactionId": properties["UNIQ_KEY"],
+        "topic": topic,
+    }
+    ended = await reader.probe.ask(topic, RequestCode.END_TRANSACTION, fields)
+    assert ended.code == ResponseCode.SUCCESS, f"an end was answered with {response_text(ended)}"
+    record, _ = await _next(reader, topic, 0, within=PROMPT)
+    assert (record.body, record.properties()["UNIQ_KEY"]) == (b"m", properties["UNIQ_KEY"])
+
+
+@case("send.batch-over-remoting", rules=("remoting-protocol.md 6.12",), level=EXTENSION, needs=REMOTING)
+async def batch_over_the_classic_protocol(fixture: Fixture) -> None:
+    """The messages of one request lie in its queue one behind the other, each with its own body and properties."""
+    reader = await over_remoting(fixture)
+    await reader.send(2)
+    members = [
+        Member(f"b{number}".encode(), write_properties({"UNIQ_KEY": fixture.fresh("id"), "own": str(number)}))
+        for number in range(3)
+    ]
+    answer = await reader.probe.send_batch(reader.topic, members)
+    assert answer.code == ResponseCode.SUCCESS, f"a batch was answered with {response_text(answer)}"
+    assert number(answer, "queueOffset") == 2
+    for place, member in enumerate(members):
+        record, _ = await _next(reader, reader.topic, 2 + place, within=PROMPT)
+        assert (record.body, record.properties()["own"]) == (member.body, str(place))
+    assert await reader.query_offset("END") == 5

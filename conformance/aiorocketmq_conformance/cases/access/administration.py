@@ -1,0 +1,113 @@
+"""What an administrator sets and sees over the classic protocol."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+from aiorocketmq.admin import Admin, ExponentialBackoff
+from aiorocketmq.errors import RocketMQError
+
+from aiorocketmq_conformance.case import EXTENSION, case
+from aiorocketmq_conformance.cases.shared.queues import REMOTING, over_remoting
+from aiorocketmq_conformance.fixture import Fixture
+from aiorocketmq_conformance.tolerances import PROMPT
+
+RULES = ("remoting-protocol.md 6.16",)
+
+
+@asynccontextmanager
+async def _administrator(fixture: Fixture) -> AsyncIterator[Admin]:
+    """Open an administrator's client, whose errors are failures of the case."""
+    assert fixture.target.name_server is not None
+    try:
+        async with Admin(f"namesrv://{fixture.target.name_server}", timeout=PROMPT) as admin:
+            yield admin
+    except RocketMQError as error:
+        raise AssertionError(str(error)) from error
+
+
+@case("admin.topics", rules=RULES, level=EXTENSION, needs=REMOTING)
+async def topics(fixture: Fixture) -> None:
+    """An administrator's topics have the settings that they were made with, and their last changes, until they are
+    deleted."""
+    async with _administrator(fixture) as admin:
+        for kind, queues, readable, writable in (
+            ("NORMAL", 1, True, True),
+            ("FIFO", 3, True, True),
+            ("DELAY", 2, True, False),
+            ("TRANSACTION", 5, False, True),
+        ):
+            topic = fixture.fresh("admin")
+            await admin.create_topic(topic, type=kind, queues=queues, readable=readable, writable=writable)
+            assert topic in await admin.topics()
+            (settings,) = (await admin.describe_topic(topic)).settings
+            found = (settings.type and settings.type.value, settings.read_queues, settings.write_queues)
+            assert (*found, settings.readable, settings.writable) == (
+                kind,
+                queues,
+                queues,
+                readable,
+                writable,
+            )
+            await admin.alter_topic(topic, queues=queues + 2, readable=True)
+            (settings,) = (await admin.describe_topic(topic)).settings
+            found = (settings.type and settings.type.value, settings.read_queues, settings.write_queues)
+            assert (*found, settings.readable, settings.writable) == (
+                kind,
+                queues + 2,
+                queues + 2,
+                True,
+                writable,
+            )
+            route = await admin.route(topic)
+            assert sum(each.readable for each in route.queues) == queues + 2
+            await admin.delete_topic(topic)
+            assert topic not in await admin.topics()
+
+
+@case("admin.groups", rules=RULES, level=EXTENSION, needs=REMOTING)
+async def groups(fixture: Fixture) -> None:
+    """An administrator's groups have the settings that they were made with, and their last changes, until they are
+    deleted."""
+    async with _administrator(fixture) as admin:
+        for ordered, attempts, backoff, enabled in (
+            (False, 17, None, True),
+            (True, 1, (1.0, 7.0), True),
+            (False, 5, ExponentialBackoff(2.0, 60.0, 3), False),
+        ):
+            group = fixture.fresh("admin")
+            await admin.create_group(
+                group, ordered=ordered, max_attempts=attempts, backoff=backoff, consume_enabled=enabled
+            )
+            assert group in await admin.groups()
+            (settings,) = await admin.describe_group(group)
+            found = (settings.ordered, settings.max_attempts, settings.backoff, settings.consume_enabled)
+            assert found == (ordered, attempts, backoff, enabled)
+            await admin.alter_group(group, max_attempts=attempts + 1, consume_enabled=not enabled)
+            (settings,) = await admin.describe_group(group)
+            found = (settings.ordered, settings.max_attempts, settings.backoff, settings.consume_enabled)
+            assert found == (ordered, attempts + 1, backoff, not enabled)
+            await admin.delete_group(group)
+            assert group not in await admin.groups()
+
+
+@case("admin.progress", rules=RULES, level=EXTENSION, needs=REMOTING)
+async def progress(fixture: Fixture) -> None:
+    """An administrator sees the ends of a topic's queues, each member of a group, and what the group has committed."""
+    async with _administrator(fixture) as admin:
+        reader = await over_remoting(fixture)
+        await reader.send(5)
+        await reader.join()
+        await reader.commit(2)
+        (span,) = await admin.spans(reader.topic)
+        assert (span.min_offset, span.max_offset) == (0, 5)
+        assert span.earliest is not None
+        assert span.latest is not None
+        assert span.earliest <= span.latest
+        (queue,) = await admin.progress(reader.group, reader.topic)
+        assert (queue.offset, queue.max_offset, queue.lag) == (2, 5, 3)
+        (member,) = await admin.clients(reader.group)
+        assert member.client_id == reader.probe.client_id
+        await reader.leave()
+        assert await admin.clients(reader.group) == ()
