@@ -2,10 +2,14 @@
 
 import asyncio
 from collections import Counter
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable, Sequence
 from typing import Any
 
 import pytest
+from aiorocketmq._core.endpoint import Endpoint
+from aiorocketmq._produce.requests import BatchRequest
+from aiorocketmq._transport.grpcio import GrpcioTransport
+from aiorocketmq._transport.interface import Metadata
 from aiorocketmq.config import Retry, Timeouts
 from aiorocketmq.errors import (
     BusyError,
@@ -286,6 +290,67 @@ async def test_the_budget_of_a_gathered_send_includes_lingering(broker: FakeBrok
     for outcome in outcomes:
         assert isinstance(outcome, RocketMQError)
         assert outcome.may_retry
+
+
+async def test_the_budget_of_a_batch_is_that_of_its_first_send_to_end(
+    broker: FakeBroker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with Producer(broker.endpoint, topics=["orders"], linger=0.0) as producer:
+        sender, given = producer._sender, []
+        ends = [sender.until() + seconds for seconds in (7, 5, 9)]
+        send_batch, left = sender.send_batch, iter(ends)
+
+        async def heard(batch: BatchRequest, until: float) -> Sequence[SendReceipt | RocketMQError]:
+            given.append(until)
+            return await send_batch(batch, until)
+
+        monkeypatch.setattr(sender, "until", lambda: next(left))
+        monkeypatch.setattr(sender, "send_batch", heard)
+        await asyncio.gather(*map(producer.send, numbered(3)))
+    assert given == [ends[1]]
+
+
+class Cancelling(GrpcioTransport):
+    """The ordinary transport; `then` is called before an answer to a send is passed on."""
+
+    then: Callable[[], object] = staticmethod(lambda: None)
+
+    async def unary(
+        self, endpoint: Endpoint, path: str, payload: bytes, metadata: Metadata, timeout: float
+    ) -> bytes:
+        answer = await super().unary(endpoint, path, payload, metadata, timeout)
+        if path.endswith("/SendMessage"):
+            self.then()
+        return answer
+
+
+async def test_what_is_cancelled_while_its_batch_is_refused_is_not_sent_alone(broker: FakeBroker) -> None:
+    transport = Cancelling()
+    async with Producer(broker.endpoint, topics=["orders"], linger=0.0, transport=transport) as producer:
+        sends = [asyncio.create_task(producer.send(message)) for message in numbered(3)]
+        transport.then = sends[1].cancel
+        with broker.faults.refuse("SendMessage", "ILLEGAL_MESSAGE_TAG", times=1):
+            outcomes = await asyncio.gather(*sends, return_exceptions=True)
+    assert isinstance(outcomes[1], asyncio.CancelledError)
+    bodies = [message.body for message in numbered(3)]
+    assert {message.body for message in broker.messages("orders")} == {bodies[0], bodies[2]}
+    assert [type(outcome) for outcome in outcomes[::2]] == [SendReceipt] * 2
+
+
+async def test_a_send_that_gives_up_while_its_refused_batch_is_sent_one_by_one_may_be_stored(
+    broker: FakeBroker,
+) -> None:
+    async with Producer(broker.endpoint, topics=["orders"], linger=0.0) as producer:
+        first, second = numbered(2)
+        with (
+            broker.faults.refuse("SendMessage", "ILLEGAL_MESSAGE_TAG", times=1),
+            broker.faults.delay("SendMessage", 3600.0),
+        ):
+            waiting = asyncio.create_task(producer.send(first))
+            with pytest.raises(UnreachableError, match=r"within the 0.3 s") as raised:
+                await producer.send(second, timeout=0.3)
+            waiting.cancel()
+        assert raised.value.may_have_taken_effect
 
 
 async def test_many_look_each_topic_up_once(broker: FakeBroker) -> None:

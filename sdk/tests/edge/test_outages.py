@@ -5,11 +5,13 @@ import logging
 import random
 from collections.abc import AsyncIterator, Sequence
 from dataclasses import replace
-from typing import Any
+from types import SimpleNamespace
+from typing import Any, cast
 
 import pytest
 from aiorocketmq._core.endpoint import parse_endpoint
 from aiorocketmq._core.route import QueueChoice, Route, RouteQueue
+from aiorocketmq._produce.many_sends import ManySends
 from aiorocketmq._produce.outages import Outages
 from aiorocketmq.config import Retry, Timeouts
 from aiorocketmq.errors import (
@@ -101,6 +103,57 @@ async def test_many_are_given_up_after_one_budget(broker: FakeBroker, linger: fl
     last = raised.value.errors[-1]
     assert "none of this send_many was stored meanwhile" in last.text
     assert not last.may_have_taken_effect
+
+
+@pytest.mark.parametrize(
+    ("stored", "attempted"),
+    [("ynynynyn", 8), ("nnnnn", 2), ("ynnnn", 3), ("yyyyynnn", 7), ("nynnn", 4)],
+)
+async def test_many_are_given_up_when_none_was_stored_for_a_budget(
+    broker: FakeBroker, stored: str, attempted: int
+) -> None:
+    """Each attempt takes ten seconds, of fifteen that one may take."""
+    now, attempts = 100.0, 0
+
+    async def send(message: Message) -> SendReceipt:
+        nonlocal now, attempts
+        now, attempts = now + 10.0, attempts + 1
+        if stored[attempts - 1] == "n":
+            raise ServerError("not now")
+        return SendReceipt("M", "orders", None, 0)
+
+    async with Producer(broker.endpoint, retry=Retry(budget=15)) as producer:
+        sender = producer._sender
+        sender._loop = cast(asyncio.AbstractEventLoop, SimpleNamespace(time=lambda: now))
+        outcomes = await ManySends([ORDER] * len(stored), send, sender, None).run(1)
+    assert (attempts, len(outcomes)) == (attempted, len(stored))
+    for outcome, letter in zip(outcomes[:attempted], stored, strict=False):
+        assert isinstance(outcome, SendReceipt) is (letter == "y")
+    for outcome in outcomes[attempted:]:
+        assert isinstance(outcome, UnreachableError)
+        assert "none of this send_many was stored meanwhile: not now" in outcome.text
+        assert (outcome.timed_out, outcome.topic, outcome.may_have_taken_effect) == (True, "orders", False)
+
+
+@pytest.mark.parametrize(("at_once", "most"), [(1, 1), (2, 2), (3, 3), (4, 4), (9, 4)])
+async def test_so_many_of_many_are_sent_at_once(broker: FakeBroker, at_once: int, most: int) -> None:
+    """Of seven messages, four of them of one message group: these are sent one after the other."""
+    running: list[int] = []
+    under_way = 0
+
+    async def send(message: Message) -> SendReceipt:
+        nonlocal under_way
+        under_way += 1
+        running.append(under_way)
+        for _ in range(5):
+            await asyncio.sleep(0)
+        under_way -= 1
+        return SendReceipt("M", "orders", None, 0)
+
+    messages = [ORDER] * 3 + [Message("orders", b"x", message_group="g")] * 4
+    async with Producer(broker.endpoint) as producer:
+        assert len(await ManySends(messages, send, producer._sender, None).run(at_once)) == 7
+    assert (max(running), len(running)) == (most, 7)
 
 
 async def test_sends_share_the_attempts_of_an_outage(broker: FakeBroker, watching: Any) -> None:
@@ -293,6 +346,32 @@ async def test_one_dead_broker_leaves_the_slots_to_the_others() -> None:
             assert producer._sender._slots._value == 2
 
 
+async def test_a_send_that_is_cancelled_while_it_waits_for_its_slot_again_frees_no_other() -> None:
+    async with FakeBroker(brokers=2) as cluster:
+        await cluster.create_topic("fifo", type="FIFO", queues=1)
+        retry = Retry(initial=0.1, maximum=0.1)
+        async with Producer(cluster.endpoint, topics=["fifo"], max_in_flight=1, retry=retry) as producer:
+            route, slots = producer._session.routes.cached["fifo"], producer._sender._slots
+            healthy, dead = (queue.queue.broker for queue in route.writable)
+            here, there = bound_to(route, healthy)[0], bound_to(route, dead)[0]
+            await cluster.brokers[1].crash()
+            with pytest.raises(UnreachableError):  # it may go out before the connection is known to be broken
+                await producer.send(Message("fifo", b"scout", message_group=there), timeout=0.3)
+            waiting = asyncio.create_task(producer.send(Message("fifo", b"x", message_group=there)))
+            await sends_wait(producer, 1)
+            with cluster.brokers[0].faults.delay("SendMessage", 3600.0):
+                holding = asyncio.create_task(producer.send(Message("fifo", b"x", message_group=here)))
+                async with asyncio.timeout(10):
+                    while not slots._waiters:  # noqa: ASYNC110  # nothing reports it
+                        await asyncio.sleep(0.001)
+                waiting.cancel()
+                await asyncio.wait([waiting])
+                assert slots._value == 0
+                holding.cancel()
+                await asyncio.wait([holding])
+            assert (slots._value, producer._sender._outages.waiting) == (1, 0)
+
+
 async def test_waiting_sends_follow_a_topic_that_moves() -> None:
     async with FakeBroker(brokers=2) as cluster:
         await cluster.create_topic("fifo", type="FIFO", queues=1)
@@ -370,6 +449,47 @@ async def test_an_outage_ends_when_no_route_names_its_server() -> None:
     assert HERE in outages
     routes["orders"] = at(THERE)
     outages.follow("orders")
+    assert not outages
+
+
+async def test_one_waiting_send_at_a_time_probes_and_an_answer_wakes_the_others() -> None:
+    routes = {"orders": at(HERE, THERE)}
+    outages = Outages(Retry(initial=0.001, maximum=0.001), random.Random(1), dict, routes)
+    outages.failed(HERE, UnreachableError("refused"), "x")
+    until = asyncio.get_running_loop().time() + 20
+    sends = [asyncio.create_task(outages.turn(HERE, until)) for _ in range(4)]
+    done, _ = await asyncio.wait(sends, return_when=asyncio.FIRST_COMPLETED)
+    assert [send in done for send in sends] == [True, False, False, False]
+    assert sends[0].result() is True
+    assert outages.waiting == 3
+    sends[1].cancel()
+    await asyncio.wait([sends[1]])
+    assert outages.waiting == 2
+    outages.over(THERE)
+    assert (outages.waiting, HERE in outages) == (2, True)
+    outages.over(HERE)
+    assert await asyncio.gather(*sends[2:]) == [False, False]
+    assert (outages.waiting, bool(outages)) == (0, False)
+
+
+async def test_a_waiting_send_ends_with_its_budget_and_with_another_route_of_its_topic() -> None:
+    routes = {"orders": at(HERE)}
+    outages = Outages(Retry(initial=60, maximum=60), random.Random(1), dict, routes)
+    outages.failed(HERE, UnreachableError("refused"), "x")
+    outages.follow("orders")
+    now = asyncio.get_running_loop().time()
+    with pytest.raises(TimeoutError):
+        await outages.turn(HERE, now + 0.01)
+    assert outages.waiting == 0
+    sends = [asyncio.create_task(outages.turn(HERE, now + 20)) for _ in range(2)]
+    await asyncio.sleep(0)
+    outages.follow("orders")
+    assert outages.waiting == 2
+    routes["orders"] = at(HERE, THERE)
+    outages.follow("orders")
+    assert await asyncio.gather(*sends) == [False, False]
+    assert HERE in outages
+    outages.close()
     assert not outages
 
 

@@ -3,8 +3,11 @@
 import asyncio
 from collections import Counter
 from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack
 
 import pytest
+from aiorocketmq.config import Retry
+from aiorocketmq.errors import ServerError
 from aiorocketmq.message import Message, ReceivedMessage
 from aiorocketmq.producer import Producer
 from aiorocketmq_fake import FakeBroker
@@ -102,3 +105,16 @@ async def test_changed_subscriptions_are_declared_to_every_broker(cluster: FakeB
         await consumer.unsubscribe("orders")
         await become("refunds")
         assert declared() == [["refunds"]] * 3
+
+
+async def test_a_send_that_all_brokers_refuse_is_tried_at_each_in_turn(cluster: FakeBroker) -> None:
+    retry = Retry(attempts=7, initial=0.001, maximum=0.001)
+    async with AsyncExitStack() as stack:
+        faults = [
+            stack.enter_context(broker.faults.refuse("SendMessage", "INTERNAL_SERVER_ERROR"))
+            for broker in cluster.brokers
+        ]
+        async with Producer(cluster.endpoint, retry=retry) as producer:
+            with pytest.raises(ServerError):
+                await producer.send(Message("orders", b"x"))
+    assert sorted(fault.hits for fault in faults) == [2, 2, 3]
