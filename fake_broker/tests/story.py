@@ -7,13 +7,13 @@ the review.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from enum import Enum
 from pathlib import Path
 from typing import Any
 
 import pytest
-from aiorocketmq_fake.core.commands.access import User
+from aiorocketmq_fake.core.commands.access import Signature, User
 from aiorocketmq_fake.core.values.classic_model import Heartbeat, Membership, SendBack, Subscribed
 from aiorocketmq_fake.core.values.codes import (
     ClientType,
@@ -30,6 +30,8 @@ from aiorocketmq_fake.core.values.model import (
     EndTransactionRequest,
     GroupConfig,
     LiteSyncRequest,
+    OffsetQuery,
+    PullRequest,
     StoredMessage,
     Subscription,
     TopicConfig,
@@ -80,6 +82,57 @@ def refused(code: Code, act: Any, *arguments: Any, **fields: Any) -> None:
     with pytest.raises(Refusal) as error:
         act(*arguments, **fields)
     assert error.value.code is code
+
+
+def refuse_everything(desk: Desk) -> None:
+    """Have every command refused once: each names itself in an event."""
+    broker, now = desk.broker, desk.now
+    strange = EndTransactionRequest("p", "x", "none", Resolution.COMMIT, "none", False)
+    lite = LiteSyncRequest("c", "g", "t", LiteAction.COMPLETE_ADD, ("a",), 1)
+    settings = ClientSettings(ClientType.PRODUCER, topics=("no topic",))
+    group, topic = GroupConfig("no group"), TopicConfig("no topic")
+    pull = PullRequest("c", "no group", "t", 0, 0)
+    calls: list[Callable[[], object]] = [
+        lambda: broker.create_topic(topic, now=now),
+        lambda: broker.update_topic(TopicConfig("none"), now=now),
+        lambda: broker.delete_topic("none", now=now),
+        lambda: broker.create_group(group, now=now),
+        lambda: broker.update_group(GroupConfig("none", max_attempts=0), now=now),
+        lambda: broker.delete_group("none", now=now),
+        lambda: broker.remove_user("none", now=now),
+        lambda: broker.set_retention(retention=-1.0, disk_used=None, now=now),
+        lambda: broker.check_access("Check", "c", Signature(), (), now=now),
+        lambda: broker.settings("p2", settings, now=now),
+        lambda: broker.heartbeat("nobody", "g", now=now),
+        lambda: broker.terminate("nobody", "g", now=now),
+        lambda: broker.query_route("none", now=now, client_id="c"),
+        lambda: broker.query_assignment("c", "none", "g", now=now),
+        lambda: broker.send((), now=now, client_id="p"),
+        lambda: broker.recall("t", "no handle", now=now, client_id="p"),
+        lambda: broker.end_transaction(strange, now=now),
+        lambda: broker.receive(desk.request(group="no group"), now=now),
+        desk.ack_all,
+        lambda: desk.change("no handle", 1.0),
+        lambda: desk.forward("no handle"),
+        lambda: broker.sync_lite_subscription(lite, now=now),
+        lambda: broker.pull(pull, now=now),
+        lambda: broker.update_offset("g", "t", 0, -1, now=now),
+        lambda: broker.get_offset("g", "t", 9, now=now),
+        lambda: broker.query_offset(OffsetQuery("none", 0, OffsetPolicy.END), now=now),
+        lambda: broker.reset_offset("none", "t", OffsetPolicy.END, now=now),
+        lambda: broker.reconnect_endpoints("nobody", now=now),
+        lambda: broker.print_stack_trace("nobody", now=now),
+        lambda: broker.verify_message("nobody", broker.messages("t")[0], now=now),
+        lambda: broker.pull_classic(pull, now=now),
+        lambda: broker.commit_classic("g", "t", 0, -1, now=now),
+        lambda: broker.reset_queue("g", "t", 0, -1, now=now),
+        lambda: broker.send_classic((), now=now, client_id="c1"),
+        lambda: broker.send_back(SendBack("g", 999_999), now=now, client_id="c1"),
+        lambda: broker.end_half(999_999, Resolution.COMMIT, now=now, client_id="c1"),
+    ]
+    for call in calls:
+        with pytest.raises(Refusal):
+            call()
 
 
 def tell(desk: Desk) -> Iterator[str]:
@@ -154,6 +207,10 @@ def tell(desk: Desk) -> Iterator[str]:
         broker.sync_lite_subscription(sync, now=desk.now)
         desk.send("lite", topic="l", lite_topic="ann")
         desk.receive(1, client="lc", group="lg", topic="l")
+    refuse_everything(desk)
+    desk.join("late")
+    desk.send("lost", topic="t")
+    desk.receive(32, client="late", invisible=650.0)
     broker.set_retention(retention=60.0, disk_used=0.8, now=desk.now)
     desk.wait(700.0)
     broker.delete_expired(now=desk.now)

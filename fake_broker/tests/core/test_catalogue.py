@@ -39,6 +39,13 @@ def test_topics_that_cannot_be_made(desk: Any, config: TopicConfig, code: Code) 
     assert [topic.config.name for topic in desk.broker.topics()] == ["t"]
 
 
+def test_a_topic_may_have_up_to_1024_queues_or_none(desk: Any) -> None:
+    for name, read, write in (("a", 1024, 1024), ("b", 0, 1), ("c", 1, 0)):
+        desk.broker.create_topic(TopicConfig(name, read_queues=read, write_queues=write), now=desk.now)
+        config = desk.broker.topic(name)
+        assert (config.read_queues, config.write_queues) == (read, write)
+
+
 def test_mixed_topics_are_off_on_a_real_server(documented: Any, apache: Any) -> None:
     """Session §0."""
     config = TopicConfig("u", TopicType.MIXED)

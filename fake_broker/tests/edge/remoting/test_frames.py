@@ -109,6 +109,19 @@ def test_the_answer_of_a_binary_server_is_read() -> None:
     assert (frame.code, frame.opaque, frame.is_response, frame.remark) == (3, 4, True, remark.decode())
 
 
+@pytest.mark.parametrize(
+    ("fields", "read"),
+    [
+        ({"a": "1", "b": ""}, {"a": "1"}),
+        ({"": "1", "b": "2"}, {"b": "2"}),
+        ({"": ""}, {}),
+        ({"a": "0"}, {"a": "0"}),
+    ],
+)
+def test_an_empty_text_in_a_binary_header_is_none(fields: dict[str, str], read: dict[str, str]) -> None:
+    assert decode(encode(Frame(105, fields), binary=True)[4:]).fields == read
+
+
 @given(frames, st.booleans())
 def test_frames_survive_both_serializations(frame: Frame, binary: bool) -> None:
     encoded = encode(frame, binary=binary)
