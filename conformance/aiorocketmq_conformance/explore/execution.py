@@ -27,7 +27,7 @@ from aiorocketmq_conformance.model.semantics import Semantics
 from aiorocketmq_conformance.probe.answers import code_of
 from aiorocketmq_conformance.probe.client import CallFailed, ProbeClient
 from aiorocketmq_conformance.probe.telemetry import StreamEnded
-from aiorocketmq_conformance.target import Target
+from aiorocketmq_conformance.target import Moment, Target
 
 HEARTBEATS = 25.0
 """Servers forget a client that is silent for two minutes (R2.15)."""
@@ -223,9 +223,12 @@ class Execution:
     async def _reset(self, step: Step) -> None:
         group, topic = self._group(step)
         begun = self.scribe.instant()
-        to_end = bool(step.values["to_end"])
-        await self._target.admin.reset_offset(group, topic, "end" if to_end else "beginning")
-        self.scribe.add(begun, Reset(group=group, topic=topic, to_end=to_end))
+        to_end, at = bool(step.values["to_end"]), None
+        if step.values["back"] is not None and self._semantics.checks_leases:
+            to_end, at = False, self.scribe.now() - step.real("back")
+        moment: Moment = ("end" if to_end else "beginning") if at is None else self.scribe.wall(at)
+        await self._target.admin.reset_offset(group, topic, moment)
+        self.scribe.add(begun, Reset(group=group, topic=topic, to_end=to_end, at=at))
 
     async def _pull(self, member: Member, step: Step) -> None:
         queues = self._plan.topics[self._topics.index(member.topic)].queues

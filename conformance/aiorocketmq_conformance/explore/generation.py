@@ -214,7 +214,11 @@ _VALUES: dict[str, Callable[[random.Random, Abilities], dict[str, Value]]] = {
     },
     "leave": lambda source, abilities: {"consumer": source.randrange(12), "crashes": source.random() < 0.4},
     "join": _picked("consumer"),
-    "reset": lambda source, abilities: {"group": source.randrange(12), "to_end": source.random() < 0.5},
+    "reset": lambda source, abilities: {
+        "group": source.randrange(12),
+        "to_end": source.random() < 0.5,
+        "back": source.choice((None, None, 0.5, 3.0, 12.0, 40.0)),
+    },
     "restart": lambda source, abilities: {},
     "kill": lambda source, abilities: {},
     "pause": lambda source, abilities: {"seconds": source.choice((2.0, 5.0, 8.0))},

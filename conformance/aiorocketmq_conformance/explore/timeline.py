@@ -133,8 +133,9 @@ def _text(event: Occurrence, names: dict[str, str]) -> str:
         case Recall():
             return f"{who} recalls {short(event.message)} -> {event.code}"
         case Reset():
-            where = "end" if event.to_end else "beginning"
-            return f"reset of {short(event.group)} to the {where} of {short(event.topic)}"
+            where = "the end" if event.to_end else "the beginning"
+            where = where if event.at is None else f"{event.at:.3f} s"
+            return f"reset of {short(event.group)} to {where} of {short(event.topic)}"
         case Pause():
             return "pause of the server"
         case Pull():

@@ -241,11 +241,13 @@ class Assignment(Event):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reset(Event):
-    """An administrator moved a group to the beginning of a topic, or to its end."""
+    """An administrator moved a group to the beginning of a topic, to its end, or to a time."""
 
     group: str
     topic: str
     to_end: bool
+    at: float | None = None
+    """To what was stored then or later, seconds of the history."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

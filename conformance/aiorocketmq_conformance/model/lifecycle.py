@@ -15,7 +15,7 @@ from aiorocketmq_conformance.model.calls import (
     Trim,
 )
 from aiorocketmq_conformance.model.knowledge import Knowledge
-from aiorocketmq_conformance.model.state import Group, Interval, Reading, Topic
+from aiorocketmq_conformance.model.state import Group, Interval, Reading, Sent, Topic
 
 TERMINATION_HOLD = 2.0
 """Renewed leases of a client that left last this much longer (R7.9: one second, and a scan)."""
@@ -98,7 +98,7 @@ class Lifecycle:
             copy.is_free = copy.is_free or (copy.lease is not None and copy.settled is None)
 
     def reset(self, event: Reset) -> None:
-        """Begin again for a group, or pass over what was stored before."""
+        """Begin again for a group, or pass over what was stored before; at a time, each message by its own."""
         knowledge = self._knowledge
         reading = knowledge.readings.setdefault((event.group, event.topic), Reading())
         reading.was_reset = True
@@ -113,7 +113,10 @@ class Lifecycle:
             if not knowledge.semantics.checks_leases:
                 # Leases survive a reset there (R10.6): what is in flight is redelivered in addition.
                 copy.is_free = copy.is_free or copy.lease is not None or reading.was_cut
-            if event.to_end:
+            passes = event.to_end if event.at is None or not is_stored else self._is_before(message, event.at)
+            if passes is None:
+                copy.is_free = True
+            elif passes:
                 if copy.lease is not None or not is_stored:
                     copy.is_free = copy.is_free or not is_stored or not knowledge.semantics.checks_leases
                 copy.passed = event.ended if is_stored else None
@@ -121,3 +124,11 @@ class Lifecycle:
                 copy.lease, copy.settled, copy.passed, copy.is_forwarded = None, None, None, False
                 copy.settling.clear()
                 copy.visible_again = event.ended if is_stored else None
+
+    def _is_before(self, message: Sent, at: float) -> bool | None:
+        """Return whether a message was stored before a time; None if that is not certain."""
+        knowledge = self._knowledge
+        stored, early = knowledge.after_pauses(knowledge.visible(message)), knowledge.semantics.early
+        if stored.high < at - early:
+            return True
+        return False if stored.low > at + early else None

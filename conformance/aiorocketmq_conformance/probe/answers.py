@@ -153,6 +153,8 @@ class Received:
     """Name of the gRPC status if the stream failed, else None."""
     next_offset: int | None = None
     """The next offset, of a pull only."""
+    delivered_at: float | None = None
+    """The server's own time of the delivery, Unix seconds."""
 
     @property
     def kinds(self) -> tuple[str, ...]:

@@ -14,7 +14,7 @@ from aiorocketmq.wire import messages as pb
 from aiorocketmq.wire.methods import METHODS
 
 from aiorocketmq_conformance.blocks import Step
-from aiorocketmq_conformance.probe.answers import Delivery, Received, code_of, status_text
+from aiorocketmq_conformance.probe.answers import Delivery, Received, code_of, seconds_of, status_text
 from aiorocketmq_conformance.probe.call_recorder import OnResponse, ignore
 from aiorocketmq_conformance.probe.clock import STUCK, Clock
 from aiorocketmq_conformance.probe.requests import duration, endpoints, resource, tag_filter
@@ -270,6 +270,14 @@ class ProbeClient:
             ended=ended,
             error=error,
             next_offset=offsets[-1] if offsets else None,
+            delivered_at=next(
+                (
+                    seconds_of(frame.delivery_timestamp)
+                    for frame, _ in frames
+                    if frame.WhichOneof("content") == "delivery_timestamp"
+                ),
+                None,
+            ),
         )
 
     async def ack(

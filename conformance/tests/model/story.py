@@ -201,8 +201,8 @@ class Story:
         self.events.append(Recall(**self.span(), topic=TOPIC, message=name, code=code))
         return self
 
-    def reset(self, *, to_end: bool) -> Story:
-        self.events.append(Reset(**self.span(), group=GROUP, topic=TOPIC, to_end=to_end))
+    def reset(self, *, to_end: bool, to: float | None = None) -> Story:
+        self.events.append(Reset(**self.span(), group=GROUP, topic=TOPIC, to_end=to_end, at=to))
         return self
 
     def settings(self, *, ordered: bool, attempts: int) -> Story:

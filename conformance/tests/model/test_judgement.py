@@ -77,6 +77,16 @@ PAIRS: dict[str, tuple[str, Story, Story]] = {
         sent().pull("m").pull(code="ILLEGAL_OFFSET"),
         sent().pull("m").pull(offset=5, next_offset=1, code="ILLEGAL_OFFSET"),
     ),
+    "delivered although it was stored before the time of the reset": (
+        "reset",
+        sent().at(9).reset(to_end=False, to=5).receive("m"),
+        sent().at(9).reset(to_end=False, to=-1).receive("m"),
+    ),
+    "not delivered although it was stored after the time of the reset": (
+        "lost",
+        leased().ack("m").at(9).reset(to_end=False, to=-1).at(30).drained(),
+        leased().ack("m").at(9).reset(to_end=False, to=5).at(30).drained(),
+    ),
     # Retention
     "delivered after its deletion": (
         "retention",

@@ -372,7 +372,7 @@ SETTLING = (
     ),
     Mutant(
         "MU77",
-        ("push.auto-renew-holds", "push.auto-renew-original-handle"),
+        ("push.auto-renew-holds", "push.auto-renew-original-handle", "push.renewed-often"),
         changes={"auto_renews": False},
         defect="the server does not renew leases",
     ),

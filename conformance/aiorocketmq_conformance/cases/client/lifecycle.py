@@ -273,6 +273,9 @@ async def assignment_covers(fixture: Fixture, count: int) -> None:
         for assignment in response.assignments:
             assert assignment.message_queue.topic.name == topic
             assert assignment.message_queue.permission in {pb.Permission.READ, pb.Permission.READ_WRITE}
+            broker = assignment.message_queue.broker
+            assert broker.name
+            assert broker.endpoints.addresses, "an assignment without an endpoint"
             queue = assignment.message_queue.id
             covered |= set(range(4)) if queue == -1 else {queue}
     assert covered == {0, 1, 2, 3}

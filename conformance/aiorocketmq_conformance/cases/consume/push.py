@@ -86,6 +86,26 @@ async def auto_renew_original_handle(fixture: Fixture) -> None:
     await fixture.expect_settled(other, 1.0, "acked after a renewal")
 
 
+@case("push.renewed-often", rules=("R7.8", "R7.10"), needs=(*RENEWING, "@clock"), timeout=2000.0)
+async def renewed_often(fixture: Fixture) -> None:
+    """A lease is renewed as long as its client is connected, each time for longer; the handle first delivered stays
+    good, and other messages are renewed on their own."""
+    topic = await fixture.topic(1)
+    consumer = await _consumer(fixture, topic)
+    await fixture.send(topic, "first")
+    first = await consumer.one(auto_renew=True, invisible=None)
+    # 60 s, then renewals of 60, 180, 300 and 600 s, each 10 s ahead of the end.
+    await _stay_alive(fixture, consumer, first.at + 1100.0)
+    await fixture.send(topic, "second")
+    second = await consumer.one(auto_renew=True, invisible=None)
+    assert second.text == "second", f"{second} was redelivered while its client was connected"
+    await _stay_alive(fixture, consumer, second.at + 100.0)
+    await consumer.ack(first, second)
+    await consumer.client.terminate(consumer.group)
+    other = await _consumer(fixture, topic, group=consumer.group)
+    await fixture.expect_settled(other, 1.0, "acked after renewals")
+
+
 async def _stay_alive(fixture: Fixture, consumer: Consumer, until: float) -> None:
     while (left := until - fixture.clock.now()) > 0:
         await fixture.clock.sleep(min(left, 10.0))

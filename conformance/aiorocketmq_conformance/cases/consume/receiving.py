@@ -51,16 +51,20 @@ async def receive_ack(fixture: Fixture, concurrent: tuple[bool, bool]) -> None:
 
 @case("simple.stream-shape", rules=("R5.5",))
 async def stream_shape(fixture: Fixture) -> None:
-    """The stream of a receive is one status, messages, one delivery time stamp."""
+    """The stream of a receive is one status, messages, and one time stamp, that of the delivery."""
     topic, consumer = await fixture.subscribed(1)
     await fixture.send(topic, *_bodies(3))
+    before = fixture.clock.wall()
     full = await consumer.receive(batch=32)
+    after = fixture.clock.wall()
     empty = await consumer.receive()
     assert full.error is None
     assert empty.error is None
     assert full.code == pb.Code.OK
     assert empty.code in {pb.Code.OK, pb.Code.MESSAGE_NOT_FOUND}
     assert full.kinds == ("status", *["message"] * len(full.deliveries), "delivery_timestamp")
+    assert full.delivered_at is not None
+    assert before - 0.1 <= full.delivered_at <= after + 0.1, "another time of delivery"
     assert 1 <= len(full.deliveries) <= 3
     if len(full.deliveries) == 3:
         assert empty.kinds == ("status", "delivery_timestamp")
