@@ -74,7 +74,6 @@ class PullPositions(Generic[QueueT]):
         place.epoch = self._next_epoch()
         place.position = place.fetched = place.done = offset
         place.pulling = place.waiting = place.unfinished = False
-        place.skipped_to = None
 
     def start_at(self, queue: QueueT, offset: int, *, committed: int | None) -> bool:
         """Set the first position of a new queue; False if it was dropped or sought meanwhile."""

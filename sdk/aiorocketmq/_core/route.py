@@ -100,10 +100,8 @@ class QueueChoice:
         self._group_locks[topic] = turn + 1
         return turn
 
-    def candidates(
-        self, route: Route, turn: int, attempts: int, isolated: Collection[Endpoint]
-    ) -> tuple[RouteQueue, ...]:
-        """Up to `attempts` queues of different brokers, beginning at `turn`; empty if none is writable.
+    def candidates(self, route: Route, turn: int, isolated: Collection[Endpoint]) -> tuple[RouteQueue, ...]:
+        """One queue of each broker, beginning at `turn`; empty if none is writable.
 
         Isolated servers are skipped unless all are isolated."""
         writable = route.writable
@@ -117,7 +115,7 @@ class QueueChoice:
         if not chosen:
             for each in walk:
                 chosen.setdefault(each.queue.broker, each)
-        return tuple(chosen.values())[:attempts]
+        return tuple(chosen.values())
 
     def first(self, route: Route, isolated: Collection[Endpoint]) -> tuple[RouteQueue, int] | None:
         """The queue of a first attempt and its turn, or None if no queue is writable; a fast path of `candidates`."""
@@ -127,7 +125,7 @@ class QueueChoice:
             return None
         chosen = writable[turn % len(writable)]
         if isolated and chosen.endpoint in isolated:
-            chosen = self.candidates(route, turn, 1, isolated)[0]
+            chosen = self.candidates(route, turn, isolated)[0]
         return chosen, turn
 
     @staticmethod

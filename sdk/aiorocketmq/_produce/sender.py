@@ -425,7 +425,7 @@ class Sender:
             if chosen in route.queues:
                 return chosen
             return self._queues.of_message_group(route, request.message_group) or chosen
-        candidates = self._queues.candidates(route, turn, len(route.queues), self._calls.isolated)
+        candidates = self._queues.candidates(route, turn, self._calls.isolated)
         if not candidates:
             return chosen
         following = candidates[request.attempts % len(candidates)]

@@ -16,9 +16,10 @@ from aiorocketmq._core.bodies import answer_limit, packed, unpacked_at_once
 from aiorocketmq._core.bounds import bounded_answer, check_queue, check_servers, check_sizes, clipped
 from aiorocketmq._core.endpoint import Address, endpoint_of, parse_endpoint
 from aiorocketmq._core.half_open import Beat, HalfOpenWatch
-from aiorocketmq._core.lease import Lease, LeaseState, Step, StepNotAllowedError
+from aiorocketmq._core.lease import Lease, LeaseState, Outcome, Step, StepNotAllowedError
 from aiorocketmq._core.names import check_group, check_lite_topic, check_topic
 from aiorocketmq._core.pauses import failure_pause, poll_length, scan_pause
+from aiorocketmq._core.pull_positions import PullPositions, PullTicket
 from aiorocketmq._core.receive_cache import ReceiveCache
 from aiorocketmq._core.remoting.batches import Member, encode_batch
 from aiorocketmq._core.remoting.bodies import java_hash
@@ -39,6 +40,7 @@ from aiorocketmq._core.retries import Outage, exponential, jittered, renewal_del
 from aiorocketmq._core.settings import Answer, Backoff, Declaration, FilterText, ServerSettings
 from aiorocketmq._core.siphash import queue_index
 from aiorocketmq._core.timetable import Timetable
+from aiorocketmq._core.transactions import Answer as Answer_, Decisions, Resolution
 
 INT32 = 2**31 - 1
 
@@ -157,6 +159,7 @@ def test_settings_are_brought_within_their_bounds(field: str) -> None:
         (Backoff(INT32, steps=(0.0, 43_200.0)), None, []),
         (Backoff(1, initial=43_200.0, maximum=43_200.0, multiplier=100.0), None, []),
         (Backoff(1, initial=1.0, maximum=2.0, multiplier=1.0), None, []),
+        (Backoff(1, initial=0.001, maximum=0.002), None, []),
         (Backoff(INT32 + 1), Backoff(INT32), ["max_attempts"]),
         (Backoff(1, steps=(43_200.5,)), Backoff(1, steps=(43_200.0,)), ["next"]),
         (Backoff(1, steps=(-0.5, 1.0)), Backoff(1, steps=(0.0, 1.0)), ["next"]),
@@ -499,6 +502,95 @@ def test_a_body_stays_as_it_is_unless_it_becomes_smaller() -> None:
     )
     assert packed(equal, 5) is None
     assert packed(equal + b"x", 5) is not None
+
+
+NEXT = {
+    # What a step and its outcome make of each state that allows it; otherwise it stays.
+    (LeaseState.HELD, Step.CHANGE, Outcome.UNKNOWN): LeaseState.IN_DOUBT,
+    **{
+        (state, Step.ACK, Outcome.OK): LeaseState.SETTLED
+        for state in (LeaseState.HELD, LeaseState.IN_DOUBT, LeaseState.ACK_SENT, LeaseState.FORWARDED)
+    },
+    **{
+        (state, Step.ACK, Outcome.UNKNOWN): LeaseState.ACK_SENT
+        for state in (LeaseState.HELD, LeaseState.IN_DOUBT, LeaseState.ACK_SENT)
+    },
+    **{
+        (state, Step.FORWARD, Outcome.OK): LeaseState.FORWARDED
+        for state in (LeaseState.HELD, LeaseState.IN_DOUBT, LeaseState.FORWARD_SENT)
+    },
+    **{
+        (state, Step.FORWARD, Outcome.UNKNOWN): LeaseState.FORWARD_SENT
+        for state in (LeaseState.HELD, LeaseState.IN_DOUBT, LeaseState.FORWARD_SENT)
+    },
+}
+
+
+@pytest.mark.parametrize("state", [state for state, steps in ALLOWED.items() if steps])
+@pytest.mark.parametrize("outcome", Outcome)
+def test_each_outcome_of_a_step_leads_to_one_state(state: LeaseState, outcome: Outcome) -> None:
+    for step in map(Step, ALLOWED[state].split()):
+        lease = Lease("h", 1.0)
+        lease.state = state
+        lease.begin(step)
+        lease.end(outcome)
+        lost = LeaseState.LOST if outcome is Outcome.LOST else state
+        assert lease.state is NEXT.get((state, step, outcome), lost)
+        assert (lease.step, lease.handle) == (None, "h")
+        is_changed = step is Step.CHANGE and outcome in (Outcome.OK, Outcome.UNKNOWN)
+        assert (lease.changed, lease.is_open) == (is_changed, lease.state in OPEN)
+
+
+OPEN = {LeaseState.HELD, LeaseState.IN_DOUBT, LeaseState.ACK_SENT, LeaseState.FORWARD_SENT}
+
+
+def test_the_latest_decisions_are_kept_and_one_that_comes_again_is_the_latest() -> None:
+    decisions = Decisions(kept=2, quiet=5.0)
+    for message in ("a", "b", "a", "c"):
+        decisions.decided(message, Resolution.COMMIT, now=0.0)
+    assert len(decisions) == 2
+    assert [decisions.on_check(message, now=9.0) for message in ("a", "b", "c")] == [
+        Answer_.COMMIT, Answer_.ASK, Answer_.COMMIT,
+    ]  # fmt: skip
+
+
+def test_a_commit_of_an_earlier_offset_takes_nothing_back_that_is_completed() -> None:
+    positions = PullPositions[str]()
+    positions.assign(["q"])
+    positions.start_at("q", 0, committed=None)
+    ticket = positions.ticket("q")
+    assert ticket is not None
+    positions.pulled(ticket, next_offset=10, has_messages=True)
+    assert positions.take(ticket)
+    positions.finish(ticket, 10)
+    positions.note_committed("q", 4)
+    assert (positions.committed("q"), positions.due_commits()) == (4, {"q": 10})
+    positions.note_committed("q", 12)
+    assert (positions.committed("q"), positions.due_commits()) == (12, {})
+
+
+def test_what_was_skipped_before_a_seek_is_not_completed_by_a_batch_after_it() -> None:
+    positions = PullPositions[str]()
+    positions.assign(["q"])
+    positions.start_at("q", 0, committed=None)
+
+    def pull(next_offset: int, *, has_messages: bool) -> PullTicket[str]:
+        ticket = positions.ticket("q")
+        assert ticket is not None
+        assert positions.pulled(ticket, next_offset=next_offset, has_messages=has_messages)
+        return ticket
+
+    first = pull(5, has_messages=True)
+    assert positions.take(first)
+    pull(50, has_messages=False)
+    positions.seek("q", 20)
+    assert positions.due_commits() == {"q": 20}
+    second = pull(25, has_messages=True)
+    assert positions.take(second)
+    positions.finish(first, 5)
+    assert positions.due_commits() == {"q": 20}
+    positions.finish(second, 25)
+    assert positions.due_commits() == {"q": 25}
 
 
 def test_texts_are_cut_at_a_thousand_characters() -> None:

@@ -32,7 +32,7 @@ def test_sends_take_every_queue_in_turn_from_a_random_start() -> None:
 
 
 def test_retries_go_to_another_broker_each() -> None:
-    candidates = QueueChoice(Random(1)).candidates(TWO_BROKERS, 0, 3, ())
+    candidates = QueueChoice(Random(1)).candidates(TWO_BROKERS, 0, ())
     assert [each.queue.broker for each in candidates] == ["a", "b"]
 
 
@@ -42,18 +42,18 @@ def test_an_isolated_server_is_avoided_while_another_is_left() -> None:
         first = choice.first(TWO_BROKERS, {A})
         assert first is not None
         assert first[0].endpoint == B
-    assert {each.endpoint for each in choice.candidates(TWO_BROKERS, 0, 3, {A})} == {B}
+    assert {each.endpoint for each in choice.candidates(TWO_BROKERS, 0, {A})} == {B}
 
 
 def test_when_all_servers_are_isolated_they_are_used_all_the_same() -> None:
-    assert len(QueueChoice(Random(1)).candidates(TWO_BROKERS, 0, 3, {A, B})) == 2
+    assert len(QueueChoice(Random(1)).candidates(TWO_BROKERS, 0, {A, B})) == 2
 
 
 def test_a_topic_without_a_writable_queue_has_no_candidates() -> None:
     route = Route("t", [queue("a", 0, writable=False)])
     choice = QueueChoice(Random(1))
     assert choice.first(route, ()) is None
-    assert choice.candidates(route, 0, 3, ()) == ()
+    assert choice.candidates(route, 0, ()) == ()
     assert choice.of_message_group(route, "g") is None
 
 

@@ -330,7 +330,8 @@ async def test_what_is_cancelled_while_its_batch_is_refused_is_not_sent_alone(br
         sends = [asyncio.create_task(producer.send(message)) for message in numbered(3)]
         transport.then = sends[1].cancel
         with broker.faults.refuse("SendMessage", "ILLEGAL_MESSAGE_TAG", times=1):
-            outcomes = await asyncio.gather(*sends, return_exceptions=True)
+            async with asyncio.timeout(10):
+                outcomes = await asyncio.gather(*sends, return_exceptions=True)
     assert isinstance(outcomes[1], asyncio.CancelledError)
     bodies = [message.body for message in numbered(3)]
     assert {message.body for message in broker.messages("orders")} == {bodies[0], bodies[2]}

@@ -85,6 +85,10 @@ async def test_the_server_may_have_a_message_handled_on_trial(
     assert bad.code == 60000
     assert stacks is not None
     assert "receiving from orders/broker-a" in stacks.text
+    thread, _, _ = stacks.text.partition("\ntask ")
+    assert thread.startswith("thread ")
+    assert "thread MainThread\n" in thread
+    assert ", in stacks\n" in thread
     assert seen.bodies == [b"1"] * 3
 
 

@@ -341,3 +341,53 @@ async def test_acks_wait_as_for_a_throttling_server_if_one_is_throttled(
         await history.shows(Acked, sum(code != pb.Code.OK for code in codes))
         assert consumer.statistics.lost == 0
     assert pauses == [throttled]
+
+
+async def test_what_a_handler_gives_back_itself_keeps_those_behind_it_waiting(
+    ordered_broker: FakeBroker, ordered_producer: Producer, seen: Any
+) -> None:
+    """Else the next message of its group would overtake it."""
+    released = False
+
+    async def handle(message: ReceivedMessage) -> None:
+        nonlocal released
+        await seen(message)
+        if message.body == b"1" and not released:
+            released = True
+            await message.release()
+
+    for body in (b"1", b"2", b"3"):
+        await ordered_producer.send(Message("orders", body, message_group="a"))
+    async with push_consumer(ordered_broker.endpoint, handler=handle) as consumer, asyncio.timeout(20):
+        while len(seen.bodies) < 4:
+            await ordered_broker.clock.advance(seconds=1)
+        while consumer.messages_in_flight:
+            await ordered_broker.clock.advance(seconds=0)
+    assert seen.bodies[:4] == [b"1", b"1", b"2", b"3"]
+
+
+async def test_acks_whose_call_fails_unexpectedly_are_sent_again(
+    broker: FakeBroker,
+    producer: Producer,
+    seen: Any,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    async with push_consumer(broker.endpoint, handler=seen) as consumer:
+        settler = consumer._running._settler._settler
+        ack, failures = settler.ack, [LookupError("a bug"), LookupError("another one")]
+
+        async def failing(messages: Any) -> Any:
+            if failures:
+                raise failures.pop()
+            return await ack(messages)
+
+        monkeypatch.setattr(settler, "ack", failing)
+        await send(producer, b"1", b"2", b"3")
+        await seen.ends(3)
+        async with asyncio.timeout(20):
+            while consumer.messages_in_flight:  # noqa: ASYNC110  # nothing reports it
+                await asyncio.sleep(0.001)
+        assert (consumer.statistics.acknowledged, failures) == (3, [])
+    assert broker.leases("billing") == ()
+    caplog.clear()  # elsewhere such a record is a fault

@@ -182,3 +182,4 @@ async def test_a_stop_returns_what_waits_and_what_was_to_run_again(session: Sess
     bench.gate.set()
     await bench.workers.wait_idle()
     assert bench.finished == ["running"]
+    assert (bench.workers.waiting, bench.workers.stop_starting()) == (0, [])

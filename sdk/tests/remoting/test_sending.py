@@ -17,6 +17,7 @@ from aiorocketmq._remoting.codes import RequestCode, ResponseCode
 from aiorocketmq.errors import (
     IllegalMessageError,
     MalformedAnswerError,
+    MessageTooLargeError,
     NotSupportedError,
     ServerError,
     TransactionUnconfirmedError,
@@ -369,3 +370,14 @@ async def test_a_receipt_without_queue_cannot_be_recalled(start: Start) -> None:
         )
         with pytest.raises(UsageError, match="names no queue"):
             await sender.recall(receipt)
+
+
+async def test_the_largest_body_leaves_room_for_the_largest_properties(start: Start) -> None:
+    server = await start(scripted())
+    largest = 16 * 1024 * 1024 - 64 * 1024
+    async with producer(server) as sender:
+        with pytest.raises(MessageTooLargeError, match=f"over the server's limit of {largest} bytes"):
+            await sender.send(Message("T", bytes(largest + 1)))
+        await sender.send(Message("T", bytes(largest), properties={"p": "v" * 32_600}))
+    (frame,) = requests(server, RequestCode.SEND_MESSAGE_V2)
+    assert len(frame.body) == largest

@@ -11,9 +11,10 @@ from typing import Any
 import pytest
 from aiorocketmq import AveragelyByCircle, MessageQueue
 from aiorocketmq._core.remoting.frame import ONE_WAY, Frame, encode
+from aiorocketmq._pull import rebalancing
 from aiorocketmq._remoting.codes import RequestCode, ResponseCode
 
-from sdk.tests.remoting.script import QUEUE, Script, Start, answer, consumer, requests, seen
+from sdk.tests.remoting.script import QUEUE, Reply, Script, Start, answer, consumer, requests, seen
 
 
 async def test_a_member_is_known_again_as_soon_as_its_connection_is(start: Start) -> None:
@@ -220,3 +221,44 @@ async def test_a_failing_listener_is_logged_and_queues_move_all_the_same(
         async with consumer(server, topics=["T"], on_rebalance=Failing()):
             await seen(server, RequestCode.PULL_MESSAGE)
     assert caplog.text.count("the rebalance listener failed") == 2
+
+
+async def test_a_lock_that_cannot_be_renewed_is_lost_and_taken_again(
+    start: Start, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """At once if another member has it, and after half of its time if brokers do not answer."""
+    assert (rebalancing.RENEW_EVERY, rebalancing.LOCK_LASTS) == (20.0, 30.0)
+    monkeypatch.setattr(rebalancing, "RENEW_EVERY", 0.01)
+    monkeypatch.setattr(rebalancing, "UNBALANCED", 0.01)
+    script = Script(queues=2)
+    server = await start(script)
+    first, second = QUEUE, QUEUE._replace(id=1)
+
+    def granting(*numbers: int) -> Reply:
+        queues = [{"brokerName": "broker-a", "queueId": number, "topic": "T"} for number in numbers]
+        return lambda frame: answer(frame, body=json.dumps({"lockOKMQSet": queues}).encode())
+
+    async def until(holds: Callable[[], object]) -> None:
+        async with asyncio.timeout(10):
+            while not holds():  # noqa: ASYNC110  # nothing reports it
+                await asyncio.sleep(0.001)
+
+    async with consumer(server, topics=["T"], ordered=True) as reader:
+        await until(lambda: set(reader.assigned) == {first, second})
+        # Renewed again and again, nothing is given up.
+        await seen(server, RequestCode.LOCK_BATCH_MQ, 5)
+        assert not requests(server, RequestCode.UNLOCK_BATCH_MQ)
+        script.answers[RequestCode.LOCK_BATCH_MQ] = granting(0)
+        await until(lambda: reader.assigned == (first,))
+        (unlock,) = requests(server, RequestCode.UNLOCK_BATCH_MQ)
+        assert [each["queueId"] for each in json.loads(unlock.body)["mqSet"]] == [1]
+        script.answers[RequestCode.LOCK_BATCH_MQ] = granting(0, 1)
+        await until(lambda: set(reader.assigned) == {first, second})
+        script.answers[RequestCode.LOCK_BATCH_MQ] = lambda frame: answer(frame, ResponseCode.SYSTEM_ERROR)
+        await until(lambda: "renewing locks" in reader.health().degraded)
+        assert set(reader.assigned) == {first, second}
+        monkeypatch.setattr(rebalancing, "LOCK_LASTS", 0.05)
+        await until(lambda: reader.assigned == ())
+        del script.answers[RequestCode.LOCK_BATCH_MQ]
+        await until(lambda: set(reader.assigned) == {first, second})
+        await until(lambda: "renewing locks" not in reader.health().degraded)

@@ -251,7 +251,13 @@ async def test_a_push_consumer(broker: FakeBroker, story: Story, group: str, top
     )
     async with consumer:
         story.result("queues", consumer.assigned_queues)
-        for body, pauses in ((b"fine", ()), (b"later", (12.5, 12.5)), (b"never", ()), (b"fails", (10, 60))):
+        for body, pauses in (
+            (b"fine", ()),
+            (b"also fine", ()),
+            (b"later", (12.5, 12.5)),
+            (b"never", ()),
+            (b"fails", (10, 60)),
+        ):
             handler.calls.clear()
             await put(broker, Message(topic, body, tag="t", message_group="g1" if topic == "steps" else None))
             await until(lambda: handler.calls)
@@ -293,7 +299,10 @@ async def test_lite_topics(broker: FakeBroker, story: Story) -> None:
     async with consumer:
         await put(broker, Message("chat", b"hello", lite_topic="ann"))
         await until(lambda: handler.calls and not consumer.messages_in_flight)
+        # What waits behind a message that is to come later comes later as well.
+        await put(broker, *(Message("chat", body, lite_topic="carol") for body in (b"later", b"2", b"3")))
         await consumer.add_lite_topics("carol")
+        await until(lambda: (b"later", 1) in handler.calls and not consumer.messages_in_flight)
         await consumer.remove_lite_topics("bob")
         story.result("lite topics", sorted(consumer.lite_topics))
         refused = broker.faults.refuse("SyncLiteSubscription", "LITE_SUBSCRIPTION_QUOTA_EXCEEDED")

@@ -197,7 +197,13 @@ async def test_a_push_consumer(
     async with consumer:
         await until(lambda: len(consumer.assigned_queues) == 2)
         story.result("queues", consumer.assigned_queues)
-        for body, pauses in ((b"fine", ()), (b"later", (12.5, 12.5)), (b"never", ()), (b"fails", (10, 30))):
+        for body, pauses in (
+            (b"fine", ()),
+            (b"also fine", ()),
+            (b"later", (12.5, 12.5)),
+            (b"never", ()),
+            (b"fails", (10, 30)),
+        ):
             handler.calls.clear()
             await put(broker, Message(topic, body, tag="t", message_group="g1" if is_ordered else None))
             await until(lambda: handler.calls)
