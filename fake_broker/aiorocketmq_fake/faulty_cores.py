@@ -8,25 +8,19 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from functools import partial
 from types import MappingProxyType
-from typing import TYPE_CHECKING, TypeAlias
 
 from aiorocketmq_fake.core.broker import Broker, Parts
 from aiorocketmq_fake.core.commands.leasing import Leasing
 from aiorocketmq_fake.core.commands.polls import Poll
-from aiorocketmq_fake.core.commands.receiving import Receiving
+from aiorocketmq_fake.core.commands.receiving import Receiving, Taken
 from aiorocketmq_fake.core.records.consumption import Consumption
 from aiorocketmq_fake.core.records.groups import retry_policy
 from aiorocketmq_fake.core.records.leases import Lease
 from aiorocketmq_fake.core.records.timers import Timer
 from aiorocketmq_fake.core.state import milliseconds
-from aiorocketmq_fake.core.values.model import ReceiveRequest, StoredMessage
-
-if TYPE_CHECKING:
-    from aiorocketmq_fake.core.records.leases import Order
+from aiorocketmq_fake.core.values.model import ReceiveRequest
 
 __all__ = ["FAULTY_CORES"]
-
-Taken: TypeAlias = "list[tuple[StoredMessage, int, Order | None]]"
 
 
 class _SwapsOnce(Receiving):
@@ -37,13 +31,13 @@ class _SwapsOnce(Receiving):
     def _take_ordered(self, poll: Poll[ReceiveRequest], consumption: Consumption, limit: int) -> Taken:
         taken = super()._take_ordered(poll, consumption, limit)
         last_of: dict[tuple[int, str], int] = {}
-        for place, (message, before, _) in enumerate(taken):
+        for place, (message, _, before, _) in enumerate(taken):
             group_queue = (message.queue_id, message.content.message_group)
             if (
                 not self._has_struck
                 and group_queue in last_of
                 and before == 0
-                and taken[last_of[group_queue]][1] == 0
+                and taken[last_of[group_queue]][2] == 0
             ):
                 taken[last_of[group_queue]], taken[place] = taken[place], taken[last_of[group_queue]]
                 self._has_struck = True

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
+from contextlib import ExitStack
 from random import Random
 from typing import Any
 
 from aiorocketmq_fake.core.broker import Broker
+from aiorocketmq_fake.core.values.events import Event, Resurrected
 from aiorocketmq_fake.core.values.profile import Profile
 from aiorocketmq_fake.edge.address import Address
 from aiorocketmq_fake.edge.clock import RealClock
@@ -121,6 +123,7 @@ class Machine:
         self._disk = Disk() if has_disk else None
         self._random = Random(f"{seed}/{name}/disk")
         self._journal: MemoryJournal | None = None
+        self._listening = ExitStack()
         self.node = self._boot(self._new_core())
 
     def _new_core(self) -> Broker:
@@ -134,7 +137,7 @@ class Machine:
         if self._disk is not None:
             self._journal = MemoryJournal(self._disk, core, self._random)
         host, port = split(self.address)
-        return Node(
+        node = Node(
             core,
             self.clock,
             Address(host, port),
@@ -144,6 +147,13 @@ class Machine:
             self._seed,
             make_port=self._network.host.port,
         )
+        self._listening.enter_context(node.events.listen(self._note_copies))
+        return node
+
+    def _note_copies(self, events: tuple[Event, ...]) -> None:
+        for event in events:
+            if isinstance(event, Resurrected):
+                self.door.copied.add((event.group, event.message.content.body.decode()))
 
     async def lose_power(self) -> None:
         """Stop at once: what was not flushed is gone, and no client is told."""

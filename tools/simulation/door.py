@@ -105,6 +105,8 @@ class BrokerDoor(Door):
         self._registered: set[str] = set()
         self._is_away = False
         self._attempts: set[tuple[str, str]] = set()
+        self.copied: set[tuple[str, str]] = set()
+        """Groups and bodies of messages that the broker redelivers once more than documented, as real servers do."""
 
     def instant(self) -> Instant:
         """Return the next step of the history, now."""

@@ -180,7 +180,8 @@ class Promises:
             yield Broken("rollback", f"m{number} was handled by {group.name}, and not committed")
         # Servers with that profile redeliver whole queues of ordered groups behind a message that is not acknowledged.
         redelivers = group.ordered and self._world.profile != "documented"
-        if self._stored(number) > 1 or redelivers:
+        is_copied = any((group.name, f"m{number}") in each.copied for each in self._doors)
+        if self._stored(number) > 1 or redelivers or is_copied:
             return
         for first, second in pairwise(handlings):
             if not (self._keeps(group, first) and self._keeps(group, second)):

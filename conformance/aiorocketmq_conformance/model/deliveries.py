@@ -72,6 +72,8 @@ class Deliveries:
             return
         copy = self._knowledge.copy(receive.group, receive.topic, message)
         origin = self._knowledge.origin(receive.topic, message)
+        if copy.lease is not None:
+            self._knowledge.note_missed(receive.group, copy, copy.lease, one.at.at)
         copy.is_free = (
             copy.is_free
             or message.is_repeated

@@ -32,6 +32,9 @@ class Semantics:
     """An un-acked message of an ordered group blocks its queue, not only its message group."""
     checks_leases: bool
     """A handle is good while its lease is alive; else any well-formed handle is good until it expires."""
+    misses_changed: bool
+    """An ack with a changed or renewed handle settles nothing unless its message was the first that its receive read
+    in the queue."""
     starts_at_creation: bool
     """A new group gets what is stored after its creation; else whole queues."""
     keeps_position: bool
@@ -99,6 +102,7 @@ def semantics_of(numbers: Mapping[str, float | int | str]) -> Semantics:
         batch_max=int(number("batch.max")),
         order_by_queue=numbers["order.grain"] == "queue",
         checks_leases=numbers["handle.checks"] == "lease",
+        misses_changed=numbers["change.settles"] == "first",
         starts_at_creation=numbers["group.start"] == "creation",
         keeps_position=numbers["retry.position"] == "kept",
         exhausted_end_polls=numbers["poll.exhausted"] == "ends",

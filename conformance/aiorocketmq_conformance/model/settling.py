@@ -49,8 +49,12 @@ class Settling:
             return State.SETTLED
         if not self._knowledge.semantics.checks_leases and not lease.handles[handle]:
             return State.REPLACED  # good until the time that it names itself
-        if call.begun.at > lease.end.high + margin:
-            return State.EXPIRED
+        # A server that was paused at the end of a lease may see the call first.
+        if call.begun.at > self._knowledge.after_pauses(lease.end).high + margin:
+            # A lease of a client that left ends before the time that its handle names.
+            named = lease.delivery.at.at + lease.receive.invisible
+            is_named = not self._knowledge.semantics.checks_leases and call.begun.at <= named + margin
+            return State.UNCLEAR if is_named else State.EXPIRED
         if ended.at >= lease.end.low - margin or copy.lease is not lease:
             return State.UNCLEAR
         if lease.receive.auto_renew and not lease.was_changed and call.client != lease.receive.client:
@@ -178,6 +182,7 @@ class Settling:
             copy.is_free = copy.is_free or change.code == OK or state in (State.GOOD, State.UNCLEAR)
         lease.end = Interval(change.begun.at + change.seconds, change.ended.at + change.seconds)
         lease.was_changed, lease.is_renewed = True, False
+        self._knowledge.note_missed(change.group, copy, lease, change.ended.at)
         lease.counts = True if not change.suspend else (False if semantics.checks_leases else None)
         if change.new_handle:
             lease.handles = {**dict.fromkeys(lease.handles, False), change.new_handle: True}
@@ -216,6 +221,7 @@ class Settling:
         copy, lease = recorded[2], recorded[3]
         if begun in copy.settling:
             copy.settling.remove(begun)
+        self._knowledge.note_missed(recorded[0], copy, lease, ended.at)
         is_possible = state is State.UNCLEAR and not lease.is_dropped and copy.lease is lease
         is_possible = is_possible and self._knowledge.semantics.checks_leases
         if code == OK and (state is State.GOOD or is_possible):

@@ -93,6 +93,21 @@ class Lease:
     is_dropped: bool = False
     """A reset ended it."""
 
+    @property
+    def is_of_first(self) -> bool:
+        """Whether its message surely was the first that the receive read in its queue."""
+        mine = self.delivery
+        # Redeliveries are read from another queue, behind some that were given up, and filters skip messages.
+        return (
+            mine.attempt == 1
+            and self.receive.filter == "*"
+            and all(
+                mine.offset <= other.offset
+                for other in self.receive.deliveries
+                if (other.queue, other.attempt) == (mine.queue, 1)
+            )
+        )
+
 
 @dataclass(slots=True)
 class Copy:

@@ -56,6 +56,7 @@ DOCUMENTED_NUMBERS: Mapping[str, Number] = MappingProxyType(
         "restart.high": 1.0,  # a restart takes no longer than this
         "order.grain": "group",
         "handle.checks": "lease",  # a handle is good while its lease is alive
+        "change.settles": "all",  # whose acks with changed handles settle: all, or the first that a queue had read
         "group.start": "creation",  # a new group gets what is stored after its creation
         "retry.position": "kept",  # a redelivery has the queue and offset of the first delivery
         "poll.exhausted": "waits",  # a poll that finds nothing but messages to give up
@@ -107,6 +108,7 @@ APACHE_NUMBERS: Mapping[str, Number] = MappingProxyType(
         "reset.wakes": "no",  # measured: live-broker-consumption.md section 7
         "recall.margin": 1.0,  # measured: between 0.4 and 1.0 s, live-broker-session.md section 5
         "handle.checks": "form",  # measured: any well-formed handle that has not expired
+        "change.settles": "first",  # measured on 5.3.3 and 5.5.0: the others of a batch come back
         "group.start": "whole",  # measured: live-broker-consumption.md section 7
         "retry.position": "copied",  # measured: that of the retry topic (R7.1)
         "order.grain": "queue",  # measured: an un-acked ordered message blocks its whole queue
@@ -132,6 +134,7 @@ CLUSTER_NUMBERS: Mapping[str, Number] = MappingProxyType(
         "receive.unknown-topic": "TOPIC_NOT_FOUND",
         "send.busy": "TOO_MANY_REQUESTS",
         "group.lookup": "taken",
+        "change.settles": "all",  # measured
     }
 )
 # From 5.4 on.

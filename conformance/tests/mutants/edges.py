@@ -137,6 +137,12 @@ EDGES = (
         defect="retries wait until no fresh message is left",
     ),
     Mutant(
+        "mu-changed-missed",
+        ("simple.change-batch[once]", "simple.change-batch[twice]"),
+        changes={"changed_handles_keep_start": True, "ack_without_lease_ok": True},
+        defect="changed handles of a batch reach the lease of its first message only",
+    ),
+    Mutant(
         "mu-suspend-counts",
         ("retry.suspend-not-counted",),
         changes={"suspend_counts": True},

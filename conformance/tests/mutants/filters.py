@@ -6,9 +6,8 @@ import re
 from dataclasses import replace
 
 from aiorocketmq_fake.core.broker import Broker, Parts
-from aiorocketmq_fake.core.commands.receiving import ReceivePoll, Receiving
+from aiorocketmq_fake.core.commands.receiving import ReceivePoll, Receiving, Taken
 from aiorocketmq_fake.core.records.consumption import Consumption
-from aiorocketmq_fake.core.records.leases import Order
 from aiorocketmq_fake.core.values.codes import FilterType, Refusal
 from aiorocketmq_fake.core.values.model import (
     FilterExpression,
@@ -17,7 +16,6 @@ from aiorocketmq_fake.core.values.model import (
     PullRequest,
     Received,
     ReceiveRequest,
-    StoredMessage,
 )
 from aiorocketmq_fake.core.values.placement import java_hash
 
@@ -204,9 +202,7 @@ class RejectedComeBack(Tampering):
 class RejectedBlock(Receiving):
     """A rejected message blocks its queue."""
 
-    def take(
-        self, poll: ReceivePoll, consumption: Consumption, limit: int
-    ) -> list[tuple[StoredMessage, int, Order | None]]:
+    def take(self, poll: ReceivePoll, consumption: Consumption, limit: int) -> Taken:
         for queue in consumption.topic.readable:
             message = queue.get(consumption.position(queue))
             if message is not None and poll.filter is not None and not poll.filter.selects(message):

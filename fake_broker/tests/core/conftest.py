@@ -30,7 +30,7 @@ from aiorocketmq_fake.core.values.model import (
     TopicConfig,
 )
 from aiorocketmq_fake.core.values.profile import Profile
-from aiorocketmq_fake.core.values.profiles import APACHE_5_5, DOCUMENTED
+from aiorocketmq_fake.core.values.profiles import APACHE_5_5, APACHE_5_5_CLUSTER, DOCUMENTED
 from hypothesis import HealthCheck, Phase, settings
 from hypothesis.stateful import RuleBasedStateMachine, run_state_machine_as_test
 
@@ -230,6 +230,12 @@ def documented(make_documented: MakeDesk) -> Desk:
 def apache(make_apache: MakeDesk) -> Desk:
     """A desk with the profile of a real server."""
     return make_apache()
+
+
+@pytest.fixture
+def behind_a_separate_proxy() -> Desk:
+    """A desk with the profile of a real server behind a separate proxy."""
+    return Desk(APACHE_5_5_CLUSTER)
 
 
 @pytest.fixture

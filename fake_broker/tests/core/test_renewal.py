@@ -143,8 +143,10 @@ def test_a_change_by_the_consumer_ends_the_renewal(desk: Any) -> None:
 
 def test_the_first_handle_changes_and_acks_after_a_renewal(desk: Any) -> None:
     """R7.10."""
-    desk.send("a", "b")
-    first, second = desk.receive(auto_renew=True)
+    desk.send("a")
+    first = desk.one(auto_renew=True)
+    desk.send("b")
+    second = desk.one(auto_renew=True)
     desk.wait(130.0)
     handle = desk.change(first, 30.0, message_id="a")
     assert desk.ack(handle) is Code.OK

@@ -331,6 +331,63 @@ def test_each_of_the_two_resurrections_can_be_switched_off(make_apache: Any) -> 
     assert changing(desk, changed, 1.0) is Code.OK
 
 
+@pytest.mark.parametrize("changes", [1, 2, 3])
+@pytest.mark.parametrize("place", [0, 1, 2])
+def test_a_real_server_misses_the_leases_of_a_batch_by_their_changed_handles(
+    make_apache: Any, place: int, changes: int
+) -> None:
+    """Seen on 5.3.3 and 5.5.0: three changes of the second message gave three copies, and its ack nothing."""
+    desk = make_apache()
+    desk.send("a", "b", "c")
+    deliveries = list(desk.receive())
+    changed = deliveries.pop(place)
+    for delivery in deliveries:
+        desk.ack(delivery)
+    handle = changed.receipt_handle
+    for _ in range(changes):
+        desk.wait(2.0)
+        handle = desk.change(handle, 10.0)
+    assert desk.ack(handle, client="c") is Code.OK
+    assert desk.seen(Acked)[-1].effective is (place == 0)
+    # Each lease that was left behind ends at its own time.
+    for _ in range(changes):
+        desk.wait_for_return()
+    assert [copy.attempt for copy in desk.receive()] == ([] if place == 0 else [2] * changes)
+
+
+def test_a_message_behind_filtered_ones_is_missed_as_well(make_apache: Any) -> None:
+    desk = make_apache()
+    desk.send("a", tag="other")
+    desk.send("b", tag="wanted")
+    desk.ack(desk.change(desk.one(tag="wanted"), 10.0))
+    desk.wait_for_return()
+    assert desk.ids(tag="wanted") == ["b"]
+
+
+def test_renewals_by_the_server_miss_the_leases_of_a_batch(make_apache: Any) -> None:
+    """Seen on 5.5.0: held for 70 s, renewed once, acknowledged, and redelivered at the end of that lease."""
+    desk = make_apache()
+    desk.send("a", "b")
+    first, second = desk.receive(auto_renew=True)
+    desk.wait(70.0)
+    assert [desk.ack(one) for one in (first, second)] == [Code.OK, Code.OK]
+    desk.wait(39.9)
+    assert desk.ids() == []
+    desk.wait(0.1 + desk.profile.revive_latency)
+    assert desk.ids() == ["b"]
+
+
+@pytest.mark.parametrize("name", ["queues", "documented", "behind_a_separate_proxy"])
+def test_other_leases_are_not_missed(name: str, request: pytest.FixtureRequest) -> None:
+    desk = request.getfixturevalue(name)
+    desk.send("a", "b", "c", **({"message_group": "g"} if name == "queues" else {}))
+    first, second, third = desk.receive()
+    for one in (first, desk.change(second, 10.0), third):
+        assert desk.ack(one) is Code.OK
+    desk.wait(100.0)
+    assert desk.ids() == []
+
+
 def test_the_contract_refuses_changes_with_spent_handles(documented: Any) -> None:
     documented.send("a", "b")
     acked, changed = documented.receive()

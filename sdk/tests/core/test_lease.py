@@ -1,7 +1,7 @@
 """One message's chain of handles (live-lessons.md, 1 to 3)."""
 
 import pytest
-from aiorocketmq._core.lease import Lease, LeaseState, Outcome, Step, StepNotAllowedError
+from aiorocketmq._core.lease import Lease, LeaseState, Outcome, Step, StepNotAllowedError, made_good
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
@@ -188,3 +188,20 @@ def test_a_forward_refused_with_both_handles_has_lost_its_lease() -> None:
         lease.end(Outcome.LOST)
 
     assert lease.state is LeaseState.LOST
+
+
+@pytest.mark.parametrize(
+    ("answered", "used"),
+    [
+        ("0 1795 10000 5 0 broker-a 0 2 0 4400", "2 1795 10000 5 0 broker-a 0 2 0 4400"),
+        ("2 1795 10000 5 0 broker-a 0 2 0 4400", "2 1795 10000 5 0 broker-a 0 2 0 4400"),
+        # Of an ordered group, of a separate proxy, and of other servers.
+        ("0 1795 10184 999 0 broker-a 0 2 0 3136", "0 1795 10184 999 0 broker-a 0 2 0 3136"),
+        ("0 1795 10000 5 0 broker-a 0 2 4400", "0 1795 10000 5 0 broker-a 0 2 4400"),
+        ("0 1795 10000 5 0 broker-a 0 x 0 4400", "0 1795 10000 5 0 broker-a 0 x 0 4400"),
+        ("opaque", "opaque"),
+        ("", ""),
+    ],
+)
+def test_a_changed_handle_names_its_message(answered: str, used: str) -> None:
+    assert made_good(answered) == used

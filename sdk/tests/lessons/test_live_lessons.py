@@ -1,4 +1,4 @@
-"""Each live lesson (live-lessons.md 1 to 13) holds against the fake as Apache's 5.5 and real servers."""
+"""Each live lesson (live-lessons.md 1 to 13, and 14) holds against the fake as Apache's 5.5 and real servers."""
 
 import asyncio
 from datetime import UTC, datetime, timedelta
@@ -310,3 +310,20 @@ async def test_13_a_topic_that_was_asked_for_too_early_is_waited_for(place: Plac
         await place.pass_time(21)
         receipt = await asyncio.wait_for(sending, PATIENCE)
         assert receipt.topic == topic
+
+
+async def test_14_all_messages_of_a_batch_are_settled_though_their_leases_were_extended(place: Place) -> None:
+    topic, group = await place.topic(queues=1), await place.group()
+    await sent(place, topic, b"first", b"middle", b"last")
+    async with SimpleConsumer(place.endpoint, group=group, subscriptions=[topic]) as consumer:
+        messages = await consumer.receive(invisible=10)
+        assert [message.body for message in messages] == [b"first", b"middle", b"last"]
+        for message in messages:
+            await message.extend(11)
+            await message.extend(10)
+        await asyncio.gather(*(message.ack() for message in messages))
+        await place.pass_time(18)
+        waiting = asyncio.create_task(consumer.receive(wait=5))
+        await asyncio.wait((waiting,), timeout=0.5)
+        await place.pass_time(6)
+        assert await waiting == []

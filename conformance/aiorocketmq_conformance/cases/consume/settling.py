@@ -174,6 +174,29 @@ async def change_new_handle(fixture: Fixture) -> None:
     await fixture.expect_settled(consumer, 10.0, "acked with the changed handle")
 
 
+@case("simple.change-batch", rules=("R6.11",), params={"once": 1, "twice": 2}, timeout=120.0)
+async def change_batch(fixture: Fixture, changes: int) -> None:
+    """Acks with changed handles settle all messages of a batch whose leases were changed {}; a target may declare
+    that only the first one's does, and then the others are redelivered."""
+    topic, consumer = await fixture.subscribed(1)
+    await fixture.send(topic, "first", "middle", "last")
+    batch = sorted(await consumer.take(3, invisible=10.0, settle=False), key=lambda one: one.offset)
+    handles = [one.handle for one in batch]
+    for _ in range(changes):
+        await fixture.clock.sleep(2.0)
+        for place, one in enumerate(batch):
+            changed = await consumer.client.change_invisible(one, 10.0, handle=handles[place])
+            assert code_of(changed) == "OK"
+            handles[place] = changed.receipt_handle
+    entries = [(one.id, handle) for one, handle in zip(batch, handles, strict=True)]
+    assert entry_codes(await consumer.client.ack(topic, consumer.group, *entries)) == ["OK"] * 3
+    redelivered = await fixture.deliveries_within(consumer, 10.0 + fixture.number("revive.high"))
+    expected = batch[:0] if fixture.numbers["change.settles"] == "all" else batch[1:]
+    assert {one.id for one in redelivered} == {one.id for one in expected}, (
+        f"acked with their newest handles, and delivered again: {redelivered}"
+    )
+
+
 @case("simple.change-expired", rules=("R6.9",), timeout=90.0)
 async def change_expired(fixture: Fixture) -> None:
     """An expired lease cannot be changed: INVALID_RECEIPT_HANDLE, and the message is redelivered."""

@@ -5,7 +5,7 @@ from aiorocketmq_fake.core.commands.redelivery import Redelivery, report_end
 from aiorocketmq_fake.core.records.groups import retry_delay
 from aiorocketmq_fake.core.records.leases import Lease
 from aiorocketmq_fake.core.state import State, milliseconds
-from aiorocketmq_fake.core.values.events import LeaseChanged, LeaseEnd
+from aiorocketmq_fake.core.values.events import LeaseChanged, LeaseEnd, Resurrected
 from aiorocketmq_fake.core.values.handles import encode
 from aiorocketmq_fake.core.values.model import ReceiveRequest
 
@@ -27,12 +27,17 @@ class Leasing:
         else:
             timers.set(lease, lease.expires, self._redelivery.expire)
 
-    def change(self, lease: Lease, length: int, *, renewal: bool = False) -> str:
-        """Set the end of a lease to `length` ms from now, under a new handle (R6.10, R6.11)."""
+    def change(self, lease: Lease, length: int, used: str = "") -> str:
+        """Set the end of a lease to `length` ms from now, and return its new handle (R6.10, R6.11).
+
+        `used` is the handle of the caller, empty for a renewal.
+        """
         state = self._state
         previous = lease.handle
         expires = state.now + length
         handle, popped = self._changed_handle(lease, expires)
+        renewal = not used
+        left = self._left_behind(lease) if self.is_missed(lease, used) else None
         if not renewal and lease.auto_renew:
             state.leases.stop_renewing(lease)
         state.leases.rename(lease, handle, keep_first=renewal)
@@ -40,12 +45,13 @@ class Leasing:
         lease.popped = popped
         lease.expires = expires
         self.schedule(lease)
+        group, message = lease.consumption.group.name, lease.message
         state.events.append(
             LeaseChanged(
                 state.at,
-                lease.consumption.group.name,
+                group,
                 lease.client_id,
-                lease.message,
+                message,
                 lease.attempt,
                 handle,
                 previous,
@@ -54,7 +60,23 @@ class Leasing:
                 renewal,
             )
         )
-        return handle
+        if left is not None:
+            state.leases.add(left)
+            self.schedule(left)
+            state.events.append(
+                Resurrected(state.at, group, lease.client_id, message, handle, previous, length / 1000)
+            )
+        return self._shown(lease)
+
+    def is_missed(self, lease: Lease, used: str) -> bool:
+        """Return whether the server does not reach the lease for which it has renewed a handle."""
+        return lease.changed and used != lease.handle and self._shown(lease) != lease.handle
+
+    def abandon(self, lease: Lease) -> None:
+        """Let a lease expire at its present end."""
+        if lease.auto_renew:
+            self._state.leases.stop_renewing(lease)
+            self.schedule(lease)
 
     def settle(self, lease: Lease) -> None:
         """End a lease because its message is consumed."""
@@ -102,6 +124,24 @@ class Leasing:
             self._state.timers.cancel(lease)
             self._redelivery.expire(lease)
 
+    def _left_behind(self, lease: Lease) -> Lease:
+        """Return a lease with the present handle and end of another one that gets new ones."""
+        copy = Lease(
+            lease.consumption,
+            lease.message,
+            lease.attempt,
+            lease.client_id,
+            lease.handle,
+            lease.popped,
+            lease.expires,
+            lease.revive_queue,
+            False,
+            None,
+        )
+        copy.first_handle, copy.first_popped = lease.first_handle, lease.first_popped
+        copy.changed, copy.counts = True, lease.counts
+        return copy
+
     def _changed_handle(self, lease: Lease, expires: int) -> tuple[str, int]:
         state = self._state
         message = lease.message
@@ -124,6 +164,12 @@ class Leasing:
                 return handle, popped
             popped += 1
 
+    def _shown(self, lease: Lease) -> str:
+        """Return the changed handle of a lease as its client gets it, which need not be the one that reaches it."""
+        if not self._state.profile.changed_handles_keep_start or lease.order is not None:
+            return lease.handle
+        return f"{lease.first_handle.partition(' ')[0]} {lease.handle.partition(' ')[2]}"
+
     def _renew(self, lease: Lease) -> None:
         """Renew an auto-renewed lease, up to the profile's limit (R7.8)."""
         state = self._state
@@ -131,11 +177,11 @@ class Leasing:
         if state.now - lease.first_popped >= milliseconds(profile.renew_limit):
             state.leases.stop_renewing(lease)
             delay = retry_delay(lease.consumption.group.config, profile, lease.message.attempts_before)
-            self.change(lease, milliseconds(delay), renewal=True)
+            self.change(lease, milliseconds(delay))
             return
         step = profile.renew_steps[min(lease.renewals, len(profile.renew_steps) - 1)]
         lease.renewals += 1
-        self.change(lease, milliseconds(step), renewal=True)
+        self.change(lease, milliseconds(step))
 
 
 def _by_age(lease: Lease) -> int:

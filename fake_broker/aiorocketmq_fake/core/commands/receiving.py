@@ -31,6 +31,10 @@ _OK = Code.OK
 ReceivePoll = Poll[ReceiveRequest]
 
 
+Taken = list[tuple[StoredMessage, int, int, Order | None]]
+"""Messages, each with the offset from which its queue was read, the number of its earlier deliveries, and its order."""
+
+
 class Receiving:
     """The receive command, and the polls it parks."""
 
@@ -191,13 +195,15 @@ class Receiving:
             taken = take(poll, consumption, limit)
             if not taken:
                 break
-            for message, before, order in taken:
+            for message, start, before, order in taken:
                 if poll.filter is not None and not poll.filter.confirms(message):
                     self._skip(consumption, message)
                 elif before >= max_attempts:
                     self._dead_letters.give_up(consumption.group.name, message, before)
                 else:
-                    deliveries.append(self._lease(poll, consumption, message, before, order, len(deliveries)))
+                    deliveries.append(
+                        self._lease(poll, consumption, message, start, before, order, len(deliveries))
+                    )
                     continue
                 dropped = True
                 if order is not None:
@@ -220,10 +226,8 @@ class Receiving:
                     config = group.config
         return config.ordered, config.max_attempts
 
-    def take(
-        self, poll: ReceivePoll, consumption: Consumption, limit: int
-    ) -> list[tuple[StoredMessage, int, Order | None]]:
-        """Take messages for a normal group, each with the number of its earlier deliveries (5.3)."""
+    def take(self, poll: ReceivePoll, consumption: Consumption, limit: int) -> Taken:
+        """Take messages for a normal group (5.3)."""
         state = self._state
         state.revive_queue = (state.revive_queue + 1) % limits.REVIVE_QUEUES
         messages = consumption.take(
@@ -233,12 +237,10 @@ class Receiving:
             state.profile.retry_first_chance,
             lambda message: self._skip(consumption, message),
         )
-        return [(message, message.attempts_before, None) for message in messages]
+        return [(message, start, message.attempts_before, None) for message, start in messages]
 
-    def _take_ordered(
-        self, poll: ReceivePoll, consumption: Consumption, limit: int
-    ) -> list[tuple[StoredMessage, int, Order | None]]:
-        taken: list[tuple[StoredMessage, int, Order | None]] = []
+    def _take_ordered(self, poll: ReceivePoll, consumption: Consumption, limit: int) -> Taken:
+        taken: Taken = []
         attempt_id = poll.request.attempt_id
         queues = self._lite.queues(poll.request) if poll.apart else consumption.reading_order(self._state.rng)
         for queue in queues:
@@ -256,7 +258,8 @@ class Receiving:
             )
             if batch:
                 order.popped = max(self._state.now, order.popped + 1)
-                taken.extend((message, message.attempts_before + count, order) for message, count in batch)
+                start = batch[0][0].offset
+                taken.extend((each, start, each.attempts_before + count, order) for each, count in batch)
             self._note_progress(consumption, queue.id, committed, order.committed)
         return taken
 
@@ -274,6 +277,7 @@ class Receiving:
         poll: ReceivePoll,
         consumption: Consumption,
         message: StoredMessage,
+        start: int,
         before: int,
         order: Order | None,
         place: int,
@@ -289,7 +293,7 @@ class Receiving:
             popped, revive_queue = order.popped, limits.ORDERED_REVIVE_QUEUE
         while True:
             handle = encode(
-                message.offset,
+                start,
                 popped,
                 expires - popped,
                 revive_queue,

@@ -82,6 +82,9 @@ class Settling:
                 Refused(state.at, "AckMessage", request.client_id, refusal.code, refusal.message)
             )
             return AckOutcome(entry.message_id, entry.receipt_handle, refusal.code, refusal.message)
+        if lease is not None and self._leasing.is_missed(lease, entry.receipt_handle):
+            self._leasing.abandon(lease)
+            lease = None
         state.events.append(
             Acked(
                 state.at,
@@ -157,7 +160,7 @@ class Settling:
         profile = self._state.profile
         suspend_counts = profile.ordered_suspend_counts if lease.order is not None else profile.suspend_counts
         lease.counts = not request.suspend or suspend_counts
-        return self._leasing.change(lease, length)
+        return self._leasing.change(lease, length, request.receipt_handle)
 
     def _change_without_lease(self, request: ChangeRequest, length: int) -> str:
         """Handle a change without a live lease: refuse, answer without effect, or lease once more (R6.12)."""
@@ -205,7 +208,7 @@ class Settling:
         )
         lease.counts = not request.suspend or state.profile.suspend_counts
         state.leases.add(lease)
-        handle = self._leasing.change(lease, length)
+        handle = self._leasing.change(lease, length, request.receipt_handle)
         state.events.append(
             Resurrected(
                 state.at,

@@ -102,12 +102,13 @@ class Consumption:
 
     def take(
         self, limit: int, wanted: Filter | None, rng: Random, retry_first_chance: float, skipped: Skipped
-    ) -> list[StoredMessage]:
+    ) -> list[tuple[StoredMessage, int]]:
         """Take up to `limit` messages for a normal group and move its positions past them (R5.8-R5.14).
 
-        Messages that the filter rejects are skipped for good and reported to `skipped`.
+        Each comes with the offset from which its queue was read. Messages that the filter rejects are skipped for good
+        and reported to `skipped`.
         """
-        taken: list[StoredMessage] = []
+        taken: list[tuple[StoredMessage, int]] = []
         retry = self._waiting_retries()
         # With priorities, new messages come first: redeliveries are one queue without levels (R4.29).
         if (
@@ -151,7 +152,7 @@ class Consumption:
         queue: Queue,
         limit: int,
         wanted: Filter | None,
-        taken: list[StoredMessage],
+        taken: list[tuple[StoredMessage, int]],
         skipped: Skipped,
     ) -> None:
         self.retry_position = _read(queue, self.retry_position, limit, wanted, taken, skipped)
@@ -169,7 +170,7 @@ def _read(
     position: int,
     limit: int,
     wanted: Filter | None,
-    taken: list[StoredMessage],
+    taken: list[tuple[StoredMessage, int]],
     skipped: Skipped,
 ) -> int:
     """Read from a position until `taken` has `limit` messages; return the new position."""
@@ -178,13 +179,13 @@ def _read(
     index = position - queue.min_offset
     if wanted is None:
         batch = entries[index : index + limit - len(taken)]
-        taken.extend(batch)
+        taken.extend([(message, position) for message in batch])
         return position + len(batch)
     while index < len(entries) and len(taken) < limit:
         message = entries[index]
         index += 1
         if wanted.selects(message):
-            taken.append(message)
+            taken.append((message, position))
         else:
             skipped(message)
     return queue.min_offset + index

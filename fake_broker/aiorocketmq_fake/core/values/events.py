@@ -199,7 +199,8 @@ class LeaseChanged:
 
 @value
 class Resurrected:
-    """A change with a spent handle made one more lease: the message will be redelivered (R6.12, O6)."""
+    """A change made one more lease, as its handle reached no present one: the message will be redelivered (R6.12,
+    O6)."""
 
     at: float
     group: str

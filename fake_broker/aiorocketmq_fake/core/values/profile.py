@@ -302,6 +302,11 @@ class Profile:
     """Changing a lease with a handle that an earlier change replaced (R6.12)."""
     changed_handles_grow: bool = True
     """A changed handle has one field more (consumption §2); not behind a separate proxy (seen on 5.5.0)."""
+    changed_handles_keep_start: bool
+    """DANGEROUS, real: in normal groups a changed or renewed handle reaches its lease only if its message was the first
+    that the receive read in its queue. Others are acknowledged with OK and redelivered when the lease ends; each
+    further change leaves the lease before it behind, and so one redelivery more (seen on 5.3.3 and 5.5.0); not behind
+    a separate proxy (seen on 5.5.0)."""
     suspend_counts: bool
     """`suspend` is ignored in normal groups: the redelivery counts as an attempt (R6.15)."""
     ordered_suspend_counts: bool
