@@ -105,6 +105,8 @@ async def test_changed_subscriptions_are_declared_to_every_broker(cluster: FakeB
         await consumer.unsubscribe("orders")
         await become("refunds")
         assert declared() == [["refunds"]] * 3
+    # Each of them is told that the client leaves.
+    assert declared() == []
 
 
 async def test_a_send_that_all_brokers_refuse_is_tried_at_each_in_turn(cluster: FakeBroker) -> None:
@@ -118,3 +120,19 @@ async def test_a_send_that_all_brokers_refuse_is_tried_at_each_in_turn(cluster: 
             with pytest.raises(ServerError):
                 await producer.send(Message("orders", b"x"))
     assert sorted(fault.hits for fault in faults) == [2, 2, 3]
+
+
+async def test_heartbeats_go_to_every_broker_and_an_error_of_one_keeps_none_from_the_others(
+    cluster: FakeBroker,
+) -> None:
+    async with AsyncExitStack() as stack:
+        consumer = await stack.enter_async_context(simple_consumer(cluster.endpoint))
+        beats = [
+            stack.enter_context(broker.faults.refuse("Heartbeat", "INTERNAL_SERVER_ERROR"))
+            for broker in cluster.brokers
+        ]
+        session = consumer._session
+        assert len(session.streams) == 3
+        with pytest.raises(ServerError):
+            await session._upkeep.beat()
+        assert [beat.hits for beat in beats] == [1, 1, 1]

@@ -104,3 +104,28 @@ async def test_no_more_than_three_polls_help_the_first_one_and_all_end_with_thei
             await until(lambda: transport.held == 0)
             gate.set()
             await until(lambda: consumer.messages_in_flight == 0)
+
+
+async def test_no_poll_helps_in_an_ordered_group() -> None:
+    """Answers of several polls would mix what has an order."""
+    transport = Holding()
+    gate = asyncio.Event()
+
+    async def handle(message: ReceivedMessage) -> None:
+        await gate.wait()
+
+    async with FakeBroker(clock="manual") as broker:
+        await broker.create_topic("orders", type="FIFO", queues=1)
+        await broker.create_group("billing", ordered=True)
+        async with Producer(broker.endpoint) as producer:
+            await producer.send_many(
+                [Message("orders", b"%d" % number, message_group=f"{number}") for number in range(160)]
+            )
+        consumer = push_consumer(
+            broker.endpoint, handler=handle, concurrency=200, transport=transport, clock=broker.clock
+        )
+        async with consumer, asyncio.timeout(30):
+            while consumer.statistics.received < 160:  # noqa: ASYNC110 - what is waited for has no event
+                await asyncio.sleep(0.005)
+            assert transport.held == 0
+            gate.set()

@@ -193,6 +193,17 @@ async def test_offsets_by_place_ask_the_broker(start: Start) -> None:
         assert await reader.committed(QUEUE) is None
 
 
+@pytest.mark.parametrize(("offset", "committed"), [("-1", None), ("0", 0), ("7", 7)])
+async def test_a_committed_offset_below_zero_is_none(
+    start: Start, offset: str, committed: int | None
+) -> None:
+    server = await start(
+        Script({RequestCode.QUERY_CONSUMER_OFFSET: lambda frame: answer(frame, fields={"offset": offset})})
+    )
+    async with consumer(server) as reader:
+        assert await reader.committed(QUEUE) == committed
+
+
 async def test_requests_are_signed_where_there_are_credentials(start: Start) -> None:
     server = await start(Script())
     async with consumer(server, credentials=Credentials("key", "secret")) as reader:

@@ -23,6 +23,7 @@ from aiorocketmq.message import ReceivedMessage
 from aiorocketmq.pull_consumer import Offset
 
 from sdk.tests.core.remoting.encoding import checksum, encode_record
+from sdk.tests.edge.test_lease_times import Hand
 from sdk.tests.remoting.script import Script, Server, Start, answer, requests, seen
 
 RETRIES = "%RETRY%g"
@@ -404,7 +405,46 @@ async def test_a_queue_whose_handler_fails_while_it_is_given_up_goes_at_once(sta
     assert broker.committed(queue=1) == 0
 
 
-@pytest.mark.parametrize("limits", [CacheLimits(messages=40), CacheLimits(bytes=1000)])
+async def test_a_queue_is_given_up_once_what_failed_has_been_sent_back(
+    start: Start, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("aiorocketmq._push.sending_back.failure_pause", lambda *_, **__: 0.01)
+    broker = await Broker(queues=2).start(start)
+    broker.add(b"bad", queue=1)
+    broker.script.answers[RequestCode.CONSUMER_SEND_MSG_BACK] = lambda frame: answer(
+        frame, ResponseCode.SYSTEM_ERROR
+    )
+    async with consuming(broker, Handler(fails), timeouts=Timeouts(stop=60)) as consumer:
+        await seen(broker.server, RequestCode.CONSUMER_SEND_MSG_BACK)
+        await until(lambda: len(consumer.assigned_queues) == 4)
+        joining(broker, "~")
+        consumer._session.send_heartbeats()
+        await until(lambda: consumer._running._leaving)
+        count = len(requests(broker.server, RequestCode.CONSUMER_SEND_MSG_BACK))
+        await seen(broker.server, RequestCode.CONSUMER_SEND_MSG_BACK, count + 3)
+        assert len(consumer.assigned_queues) == 4
+        del broker.script.answers[RequestCode.CONSUMER_SEND_MSG_BACK]
+        await until(lambda: {queue.id for queue in consumer.assigned_queues} == {0})
+    assert broker.committed(queue=1) == 1
+
+
+async def test_a_stop_leaves_no_local_retry_behind(start: Start) -> None:
+    broker = await Broker().start(start)
+    broker.add(b"bad", b"b")
+    hand = Hand()
+    handler = Handler(fails)
+    async with consuming(broker, handler, ordered=True, clock=hand) as consumer:
+        await handler.until(1)
+        await until(lambda: hand.due)
+        assert [when for when, _ in hand.due] == [hand.now + 10.0]
+        assert consumer.messages_in_flight == 2
+    assert (handler.calls, hand.due) == ([(b"bad", 1)], [])
+
+
+@pytest.mark.parametrize(
+    "limits",
+    [CacheLimits(messages=40), CacheLimits(messages=64), CacheLimits(bytes=1000), CacheLimits(bytes=1600)],
+)
 async def test_reading_waits_while_too_much_is_in_hand(start: Start, limits: CacheLimits) -> None:
     broker = await Broker().start(start)
     broker.add(*(b"%025d" % n for n in range(200)))

@@ -9,10 +9,12 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from aiorocketmq import AveragelyByCircle, MessageQueue
+from aiorocketmq import AveragelyByCircle, MessageQueue, Timeouts
 from aiorocketmq._core.remoting.frame import ONE_WAY, Frame, encode
 from aiorocketmq._pull import rebalancing
 from aiorocketmq._remoting.codes import RequestCode, ResponseCode
+from aiorocketmq._transport.network import Environment
+from aiorocketmq._version import version
 
 from sdk.tests.remoting.script import QUEUE, Reply, Script, Start, answer, consumer, requests, seen
 
@@ -115,7 +117,8 @@ async def test_what_an_administrator_asks_of_a_member_is_answered(start: Start) 
         return questions or None
 
     script.answers[RequestCode.PULL_MESSAGE] = ask
-    async with consumer(server, topics=["T"]) as reader:
+    environment = Environment(wall=lambda: 1_893_553_445.25)
+    async with consumer(server, topics=["T"], environment=environment) as reader:
         _, again = await seen(server, RequestCode.PULL_MESSAGE, 2)
         assert again.fields["queueOffset"] == "3"
         await seen(server, RequestCode.UPDATE_CONSUMER_OFFSET)
@@ -123,8 +126,16 @@ async def test_what_an_administrator_asks_of_a_member_is_answered(start: Start) 
     assert script.offsets == {0: 3}
     running, status, unknown = (frame for frame in server.seen if frame.is_response)
     key = '{"brokerName":"broker-a","queueId":0,"topic":"T"}'
-    assert json.loads(running.body)["mqTable"] == {key: {"commitOffset": 5}}
-    assert json.loads(status.body)["messageQueueTable"] == {key: 5}
+    assert json.loads(running.body) == {
+        "properties": {
+            "PROP_CONSUME_TYPE": "CONSUME_ACTIVELY",
+            "PROP_CLIENT_VERSION": version(),
+            "PROP_CONSUMER_START_TIMESTAMP": "1893553445250",
+        },
+        "subscriptionSet": [],
+        "mqTable": {key: {"commitOffset": 5}},
+    }
+    assert json.loads(status.body) == {"messageQueueTable": {key: 5}, "consumerTable": {}}
     assert (running.opaque, status.opaque, unknown.opaque, unknown.code) == (1, 2, 3, 3)
 
 
@@ -140,6 +151,60 @@ async def test_who_is_not_listed_has_no_queue_and_looks_again_soon(start: Start)
         del script.answers[RequestCode.GET_CONSUMER_LIST_BY_GROUP]
         await seen(server, RequestCode.PULL_MESSAGE)
         assert reader.assigned == (QUEUE,)
+
+
+async def test_who_is_not_listed_for_each_topic_looks_again_soon(
+    start: Start, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert (rebalancing.UNBALANCED, rebalancing.LOOK_EVERY) == (0.5, 20.0)
+    monkeypatch.setattr(rebalancing, "UNBALANCED", 0.01)
+    script = Script()
+    server = await start(script)
+    asked = 0
+
+    def listed(frame: Frame) -> Frame:
+        nonlocal asked
+        asked += 1
+        # The broker of the first topic does not know this member yet.
+        members = ["other"] if asked % 2 and asked < 20 else script.consumers
+        return answer(frame, body=json.dumps({"consumerIdList": members}).encode())
+
+    script.answers[RequestCode.GET_CONSUMER_LIST_BY_GROUP] = listed
+    async with consumer(server, topics=["T", "U"]) as reader, asyncio.timeout(10):
+        while {queue.topic for queue in reader.assigned} != {"T", "U"}:  # noqa: ASYNC110
+            await asyncio.sleep(0.001)
+    assert asked >= 20
+
+
+async def test_a_group_that_is_missing_again_later_is_waited_for_again(
+    start: Start, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The grace counts from the last success, not from the first failure."""
+    monkeypatch.setattr(rebalancing, "UNBALANCED", 0.01)
+    monkeypatch.setattr(rebalancing, "LOOK_EVERY", 0.01)
+    script = Script()
+    server = await start(script)
+    loop = asyncio.get_running_loop()
+
+    async def until(holds: Callable[[], object]) -> None:
+        async with asyncio.timeout(10):
+            while not holds():  # noqa: ASYNC110  # nothing reports it
+                await asyncio.sleep(0.001)
+
+    timeouts = Timeouts(not_found_grace=0.5)
+    async with consumer(server, topics=["T"], timeouts=timeouts) as reader:
+        await until(lambda: reader.assigned)
+        reader._session.note_success()
+        for _ in range(2):
+            begun = loop.time()
+            script.answers[RequestCode.GET_CONSUMER_LIST_BY_GROUP] = lambda frame: answer(
+                frame, ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST
+            )
+            await until(lambda: "sharing queues" in reader.health().degraded)
+            del script.answers[RequestCode.GET_CONSUMER_LIST_BY_GROUP]
+            await until(lambda: not reader.health().degraded)
+            await until(lambda begun=begun: loop.time() > begun + 0.6)  # type: ignore[misc]
+        assert (reader.health().failure, reader.assigned) == (None, (QUEUE,))
 
 
 async def test_only_what_is_locked_is_read_in_order(start: Start) -> None:
