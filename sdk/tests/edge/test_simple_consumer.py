@@ -6,7 +6,9 @@ from contextlib import AbstractAsyncContextManager
 from datetime import UTC, datetime, timedelta
 from typing import TypeVar
 
+import anyio
 import pytest
+from aiorocketmq._core.lease import LeaseState
 from aiorocketmq.config import Timeouts
 from aiorocketmq.errors import (
     ClosedError,
@@ -172,6 +174,18 @@ async def test_leaving_a_messages_block_acks_it_and_an_exception_releases_it(sti
             await message.release()
         await still.clock.advance(seconds=5)
         assert len(await consumer.receive(wait=5)) == 1
+
+
+async def test_a_block_whose_time_is_over_releases_its_message_all_the_same(
+    producer: Producer, consumer: SimpleConsumer
+) -> None:
+    message = await one(consumer, producer)
+    with anyio.move_on_after(0.01) as scope:
+        async with message:
+            await asyncio.Event().wait()
+    assert (scope.cancelled_caught, message.is_settled) == (True, True)
+    assert message._lease is not None
+    assert message._lease.state is LeaseState.RELEASED
 
 
 async def test_settling_calls_of_one_message_go_one_after_the_other(
