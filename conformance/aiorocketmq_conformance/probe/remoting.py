@@ -173,11 +173,15 @@ class RemotingProbe:
         queue: int = 0,
         group: str = "conformance-producers",
         flags: int = 0,
+        named: str | None = None,
+        **more: object,
     ) -> Frame:
-        """Send one message to a queue; the response's fields have its offset. Request 310."""
+        """Send one message to a queue of `topic`, or of another one `named`; the response's fields have its offset.
+
+        `more` are fields of the request. Request 310."""
         fields = {
             "a": group,
-            "b": topic,
+            "b": topic if named is None else named,
             "c": "TBW102",
             "d": 4,
             "e": queue,
@@ -188,6 +192,7 @@ class RemotingProbe:
             "j": 0,
             "k": "false",
             "m": "false",
+            **more,
         }
         return await self.ask(topic, RequestCode.SEND_MESSAGE_V2, fields, body)
 

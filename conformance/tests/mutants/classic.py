@@ -22,6 +22,19 @@ class LastAttemptsCome(Broker):
         super().send_back(forever, now=now, client_id=client_id)
 
 
+class FirstAttempts(Broker):
+    """Members' own counts of attempts are not read."""
+
+    def send_classic(
+        self, messages: tuple[OutgoingMessage, ...], *, now: float, client_id: str = "", new_queues: int = 0
+    ) -> tuple[SendOutcome, ...]:
+        fresh = tuple(
+            each if each.classic is None else replace(each, classic=replace(each.classic, reconsume_times=0))
+            for each in messages
+        )
+        return super().send_classic(fresh, now=now, client_id=client_id, new_queues=new_queues)
+
+
 class OneLevel(Broker):
     """Every delay is that of the first level."""
 
@@ -64,6 +77,25 @@ class BatchesReversed(Broker):
         return super().send_classic(messages[::-1], now=now, client_id=client_id, new_queues=new_queues)
 
 
+class TextsInLatin(Broker):
+    """Properties of classic messages lose what Latin-1 has not."""
+
+    def send_classic(
+        self, messages: tuple[OutgoingMessage, ...], *, now: float, client_id: str = "", new_queues: int = 0
+    ) -> tuple[SendOutcome, ...]:
+        latin = tuple(
+            replace(
+                each,
+                properties={
+                    name: text.encode("latin-1", "replace").decode("latin-1")
+                    for name, text in each.properties.items()
+                },
+            )
+            for each in messages
+        )
+        return super().send_classic(latin, now=now, client_id=client_id, new_queues=new_queues)
+
+
 class NobodyIsChecked(Checks):
     """Half messages of classic producers are checked without asking anybody."""
 
@@ -90,8 +122,12 @@ class CommitsForgotten(Broker):
 
 CLASSIC = (
     Mutant("mu-sent-back-forever", ("dlq.sent-back",), core=LastAttemptsCome),
+    Mutant(
+        "mu-classic-attempts-forgotten", ("retry.own-copy", "send.fields-over-remoting"), core=FirstAttempts
+    ),
     Mutant("mu-one-delay-level", ("retry.sent-back", "delay.levels"), core=OneLevel),
     Mutant("mu-classic-batches-reversed", ("send.batch-over-remoting",), core=BatchesReversed),
+    Mutant("mu-classic-latin", ("remoting.headers",), core=TextsInLatin),
     Mutant("mu-classic-unchecked", ("tx.check-over-remoting",), parts=Parts(checks=NobodyIsChecked)),
     Mutant("mu-settings-stay", ("admin.topics", "admin.groups"), core=ChangesForgotten),
     Mutant("mu-classic-commits-forgotten", ("admin.progress",), core=CommitsForgotten),

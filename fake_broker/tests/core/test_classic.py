@@ -61,7 +61,8 @@ def test_a_retry_topic_is_created_with_one_queue(desk: Any) -> None:
 
 
 @pytest.mark.parametrize(
-    ("attempts", "limit", "is_dead"), [(1, 2, False), (2, 2, True), (2, -1, False), (3, -1, True)]
+    ("attempts", "limit", "is_dead"),
+    [(1, 2, False), (2, 2, False), (3, 2, True), (3, -1, False), (4, -1, True)],
 )
 def test_what_failed_for_the_last_time_is_a_dead_letter(
     desk: Any, attempts: int, limit: int, is_dead: bool

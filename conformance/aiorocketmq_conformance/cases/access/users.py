@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from aiorocketmq._remoting.codes import ResponseCode
+from aiorocketmq._remoting.codes import RequestCode, ResponseCode
 from aiorocketmq.config import Credentials
 from aiorocketmq.wire import messages as pb
 from aiorocketmq.wire.methods import METHODS
@@ -268,9 +268,21 @@ async def remoting(fixture: Fixture) -> None:
         signers[user] = Credentials(key, key)
         signers[f"{user} with another secret"] = Credentials(key, "other")
     signers |= {"nobody": None, "stranger": Credentials("stranger", "stranger")}
+    of_administrators: dict[RequestCode, dict[str, object]] = {
+        RequestCode.DELETE_TOPIC_IN_BROKER: {"topic": topic},
+        RequestCode.GET_TOPIC_CONFIG: {"topic": topic},
+        RequestCode.GET_TOPIC_STATS_INFO: {"topic": topic},
+        RequestCode.INVOKE_BROKER_TO_RESET_OFFSET: {"topic": topic, "group": group, "timestamp": -1},
+        RequestCode.DELETE_SUBSCRIPTIONGROUP: {"groupName": group},
+        RequestCode.GET_CONSUMER_CONNECTION_LIST: {"consumerGroup": group},
+        RequestCode.GET_CONSUME_STATS: {"consumerGroup": group},
+    }
     passed: dict[str, set[str]] = {}
     for user, credentials in signers.items():
         probe = fixture.member(credentials=credentials)
+        for request, fields in of_administrators.items():
+            answer = (await probe.ask(topic, request, fields)).code
+            assert answer == ResponseCode.NO_PERMISSION, f"{user}: {request.name} was answered with {answer}"
         codes = {
             "send": (await probe.send(topic, b"m")).code,
             "pull": (await probe.pull(topic, group, 0)).code,

@@ -378,6 +378,9 @@ async def sql_text(fixture: Fixture) -> None:
         "s NOT CONTAINS 'ab'": ["aB", "ba"],
         "s NOT STARTSWITH 'ab'": ["aB", "ba", "xab", "xabx"],
         "s NOT ENDSWITH 'ab'": ["aB", "abx", "ba", "xabx"],
+        # A property alone is never true.
+        "s": [],
+        "NOT (s)": ["aB", "ab", "abx", "ba", "xab", "xabx"],
     }
     consumers = [await fixture.consumer(topic) for _ in rows]
     await _send_all(fixture, topic, messages)

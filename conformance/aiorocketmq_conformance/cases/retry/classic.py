@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from aiorocketmq._core.remoting.batches import Member
 from aiorocketmq._core.remoting.properties import write_properties
 from aiorocketmq._core.remoting.records import Record, read_records
@@ -101,6 +103,63 @@ async def dead_when_sent_back(fixture: Fixture) -> None:
             reader.topic, reader.group, len(levels) - 1, named=f"%RETRY%{reader.group}"
         )
         assert not more.records, f"a dead letter comes again: {what}"
+
+
+@case("retry.own-copy", rules=SENDING_BACK, level=EXTENSION, needs=(*REMOTING, "dlq"), timeout=120.0)
+async def own_copy(fixture: Fixture) -> None:
+    """A member that sends a failed message itself has it redelivered, and after the last attempt among dead letters;
+    as many failures as its limit are not too many."""
+    for attempts, limit in ((0, 2), (1, 2), (2, 2), (3, 2), (1, 16)):
+        reader = await _reader(fixture, 17)
+        topics = {"retry": f"%RETRY%{reader.group}", "dead": f"%DLQ%{reader.group}"}
+        properties = {"UNIQ_KEY": fixture.fresh("id"), "RETRY_TOPIC": reader.topic}
+        answer = await reader.probe.send(
+            reader.topic, b"m", properties, named=topics["retry"], j=attempts, l=limit
+        )
+        assert answer.code == ResponseCode.SUCCESS, f"answered with {response_text(answer)}"
+        found = await _found(reader, topics)
+        assert list(found) in (["retry"], ["dead"]), f"{attempts} of {limit} attempts: {found}"
+        ((place, record),) = found.items()
+        same = (record.body, record.properties()["UNIQ_KEY"], record.reconsume_times)
+        assert same == (b"m", properties["UNIQ_KEY"], attempts)
+        assert place == ("dead" if attempts > limit else "retry"), f"{attempts} of {limit} attempts"
+
+
+async def _found(reader: RemotingReader, topics: Mapping[str, str]) -> dict[str, Record]:
+    """Return the first message of each topic that has one, once any has."""
+    clock = reader.fixture.clock
+    until = clock.now() + PROMPT
+    found: dict[str, Record] = {}
+    while not found and clock.now() < until:
+        for name, topic in topics.items():
+            answer = await reader.probe.pull(reader.topic, reader.group, 0, named=topic)
+            if answer.records:
+                found[name] = answer.records[0]
+        await clock.sleep(0.2)
+    return found
+
+
+@case("send.fields-over-remoting", rules=("remoting-protocol.md 7.1",), level=EXTENSION, needs=REMOTING)
+async def fields_over_the_classic_protocol(fixture: Fixture) -> None:
+    """A stored message has the sender's flag, born time and properties, its place in the log, and a checksum."""
+    reader = await over_remoting(fixture)
+    before = fixture.clock.wall()
+    for place in range(3):
+        born = round((before - 100.0 * place) * 1000)
+        properties = {"UNIQ_KEY": fixture.fresh("id"), "TAGS": f"t{place}", "KEYS": "a b", "own": str(place)}
+        sent = await reader.probe.send(
+            reader.topic, f"m{place}".encode(), properties, h=1 << place, g=born, j=place
+        )
+        assert sent.code == ResponseCode.SUCCESS, f"answered with {response_text(sent)}"
+        assert (number(sent, "queueId"), number(sent, "queueOffset")) == (0, place)
+        record, _ = await _next(reader, reader.topic, place, within=PROMPT)
+        assert (record.topic, record.queue_id, record.queue_offset) == (reader.topic, 0, place)
+        found = (record.body, record.flag, record.born_ms, record.reconsume_times)
+        assert found == (f"m{place}".encode(), 1 << place, born, place)
+        assert properties.items() <= record.properties().items()
+        assert (before - 0.2) * 1000 <= record.stored_ms <= fixture.clock.wall() * 1000 + 200
+        assert record.is_intact
+        assert record.offset_message_id == sent.fields["msgId"]
 
 
 @case("delay.levels", rules=SENDING_BACK, level=EXTENSION, needs=REMOTING, timeout=120.0)

@@ -69,7 +69,8 @@ class SendingBack:
         group = self._state.groups.get(name)
         if group is None:
             return message
-        if not is_locked and classic.reconsume_times < _limit(classic.max_reconsume_times, group):
+        # The count has the attempt that has just failed, unlike that of a message that is sent back (seen on 5.5.0).
+        if not is_locked and classic.reconsume_times <= _limit(classic.max_reconsume_times, group):
             return message
         topic = self._storage.system_topic(dead_letter_topic(name))
         return replace(message, topic=topic.name, classic=replace(classic, queue_id=0, delay=None))

@@ -1,0 +1,67 @@
+"""Frames of the classic protocol, byte by byte: both formats of their headers."""
+
+from __future__ import annotations
+
+import asyncio
+
+from aiorocketmq._core.remoting.frame import Frame, FrameReader, Serialization, encode
+from aiorocketmq._core.remoting.properties import write_properties
+from aiorocketmq._remoting.codes import RequestCode, ResponseCode
+
+from aiorocketmq_conformance.case import EXTENSION, case
+from aiorocketmq_conformance.cases.shared.queues import REMOTING, over_remoting
+from aiorocketmq_conformance.fixture import Fixture
+
+TEXTS = ("plain", "é 中 😀", 'a "quoted" \\ text')
+
+
+@case("remoting.headers", rules=("remoting-protocol.md 1",), level=EXTENSION, needs=REMOTING)
+async def headers(fixture: Fixture) -> None:
+    """A request with a header in JSON or in binary is read alike, and answered under its own number, also if several
+    arrive at once."""
+    reader = await over_remoting(fixture)
+    address = (await reader.probe.broker_of(reader.topic)).master
+    assert address is not None
+    requests = [
+        _send(number, reader.topic, text)
+        for number, text in enumerate(TEXTS * len(Serialization), start=1000)
+    ]
+    formats = [serialization for serialization in Serialization for _ in TEXTS]
+    receiving, sending = await asyncio.open_connection(address.host, address.port)
+    try:
+        sent = b"".join(map(encode, requests, formats))
+        # In the middle of a frame, and more than one at once.
+        sending.write(sent[:7])
+        await sending.drain()
+        sending.write(sent[7:])
+        frames, answers = FrameReader(), list[Frame]()
+        while len(answers) < len(requests) and (data := await receiving.read(1 << 16)):
+            answers += frames.feed(data)
+    finally:
+        sending.close()
+    assert sorted(answer.opaque for answer in answers) == [request.opaque for request in requests]
+    assert {answer.code for answer in answers} == {ResponseCode.SUCCESS}
+    assert all(answer.is_response for answer in answers)
+    await reader.wait_visible(len(requests))
+    pulled = (await reader.probe.pull(reader.topic, reader.group, 0)).records
+    found = sorted((record.body.decode(), record.properties()["own"]) for record in pulled)
+    assert found == sorted((text, text) for text in TEXTS * len(Serialization))
+
+
+def _send(number: int, topic: str, text: str) -> Frame:
+    properties = {"UNIQ_KEY": f"{topic}{number}", "own": text}
+    fields = {
+        "a": "conformance-producers",
+        "b": topic,
+        "c": "TBW102",
+        "d": "4",
+        "e": "0",
+        "f": "0",
+        "g": "1000000000000",
+        "h": "0",
+        "i": write_properties(properties),
+        "j": "0",
+        "k": "false",
+        "m": "false",
+    }
+    return Frame(RequestCode.SEND_MESSAGE_V2, number, fields=fields, body=text.encode())
