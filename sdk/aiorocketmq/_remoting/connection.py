@@ -227,8 +227,10 @@ class _Wire(asyncio.Protocol):
 
     def _write(self) -> None:
         """Write all that was sent in this turn of the loop at once: a system call takes as long as all else."""
-        if self._unsent and self._transport is not None and self.failure is None:
-            self._transport.writelines(self._unsent)
+        transport = self._transport
+        # A transport that is about to report its loss cannot take anything; from Python 3.12 on it fails then.
+        if self._unsent and transport is not None and not transport.is_closing() and self.failure is None:
+            transport.writelines(self._unsent)
         self._unsent.clear()
 
     def missed(self, began: float) -> None:
