@@ -54,7 +54,7 @@ def received(body: bytes) -> ReceivedMessage:
     return ReceivedMessage(topic="orders", body=body, message_id="M", queue=QUEUE, offset=7)
 
 
-def sums(telescope: Telescope, name: str) -> list[tuple[dict[str, Any], int, float]]:
+def sums(telescope: Telescope, name: str) -> list[tuple[dict[str, Any], int, Any]]:
     """The labels, the count and the sum of each point."""
     points: list[Any] = telescope.points(name)
     return [(dict(point.attributes), point.count, pytest.approx(point.sum)) for point in points]
