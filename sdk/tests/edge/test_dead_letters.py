@@ -88,3 +88,30 @@ async def test_dead_letters_of_a_group_that_is_gone_are_read_with_a_warning(
 def test_a_bad_group_has_no_dead_letters() -> None:
     with pytest.raises(ValueError, match="group 'a b' must consist of"):
         dead_letters("a b")
+
+
+@pytest.mark.parametrize(
+    ("ordered", "most", "reader", "is_enough"),
+    [
+        (False, 1, 2, False),
+        (False, 1, 3, True),
+        (False, 5, 6, False),
+        (False, 5, 7, True),
+        (True, 5, 1, True),
+    ],
+)
+async def test_a_reader_needs_two_attempts_more_than_a_group_without_order(
+    ordered: bool, most: int, reader: int, is_enough: bool
+) -> None:
+    async with FakeBroker() as broker:
+        await broker.create_group("source", ordered=ordered, max_attempts=most)
+        await broker.create_group("reader", max_attempts=reader)
+        await broker.create_topic(dead_letters("source"))
+        consumer = SimpleConsumer(broker.endpoint, group="reader", subscriptions=[dead_letters("source")])
+        if is_enough:
+            async with consumer:
+                assert consumer.is_ready
+        else:
+            with pytest.raises(UsageError, match=f"begin with attempt {most + 2}: ") as raised:
+                await consumer.__aenter__()
+            assert (raised.value.topic, raised.value.group) == (dead_letters("source"), "reader")
