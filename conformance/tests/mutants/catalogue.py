@@ -35,6 +35,7 @@ UNPROVEN: Mapping[str, str] = {
         ("pull.filter-check[legal]", "pull.filter-check[illegal]"),
         "the remoting port compiles it before any core is asked; its own tests ask it for both kinds",
     ),
+    "remoting.numbers": "the remoting port reads numbers before any core is asked; machine-made mutants of it fail",
     "limit.unknown-field": "the protobuf runtime drops such fields before anybody of ours sees them",
     **dict.fromkeys(
         (

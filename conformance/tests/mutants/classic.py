@@ -2,14 +2,21 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from dataclasses import replace
 
 from aiorocketmq_fake.core.broker import Broker, Parts
 from aiorocketmq_fake.core.commands.checks import Checks
 from aiorocketmq_fake.core.records.half_messages import HalfMessage
 from aiorocketmq_fake.core.values.classic_model import Classic, SendBack
-from aiorocketmq_fake.core.values.codes import Resolution
-from aiorocketmq_fake.core.values.model import GroupConfig, OutgoingMessage, SendOutcome, TopicConfig
+from aiorocketmq_fake.core.values.codes import Refusal, Resolution
+from aiorocketmq_fake.core.values.model import (
+    GroupConfig,
+    OutgoingMessage,
+    SendOutcome,
+    StoredMessage,
+    TopicConfig,
+)
 
 from conformance.tests.mutants.mutant import Mutant
 
@@ -113,6 +120,22 @@ class ChangesForgotten(Broker):
         return
 
 
+class OnlyTheNewest(Broker):
+    """Of a topic's messages only the newest ones are found."""
+
+    def messages(self, topic: str) -> tuple[StoredMessage, ...]:
+        return super().messages(topic)[2:]
+
+
+class DeadLettersGoToo(Broker):
+    """With a group its dead letters are deleted."""
+
+    def delete_group(self, name: str, *, now: float) -> None:
+        super().delete_group(name, now=now)
+        with suppress(Refusal):
+            self.delete_topic(f"%DLQ%{name}", now=now)
+
+
 class CommitsForgotten(Broker):
     """Members' commits are answered, and forgotten."""
 
@@ -130,6 +153,8 @@ CLASSIC = (
     Mutant("mu-classic-latin", ("remoting.headers",), core=TextsInLatin),
     Mutant("mu-classic-unchecked", ("tx.check-over-remoting",), parts=Parts(checks=NobodyIsChecked)),
     Mutant("mu-settings-stay", ("admin.topics", "admin.groups"), core=ChangesForgotten),
+    Mutant("mu-only-newest-found", ("admin.messages",), core=OnlyTheNewest),
+    Mutant("mu-dead-letters-go-too", ("dlq.outlives-group",), core=DeadLettersGoToo),
     Mutant("mu-classic-commits-forgotten", ("admin.progress",), core=CommitsForgotten),
     Mutant("mu-classic-rollbacks-commit", ("tx.over-remoting",), core=RollbacksCommit),
 )

@@ -111,3 +111,26 @@ async def progress(fixture: Fixture) -> None:
         assert member.client_id == reader.probe.client_id
         await reader.leave()
         assert await admin.clients(reader.group) == ()
+
+
+@case("admin.messages", rules=RULES, level=EXTENSION, needs=REMOTING)
+async def messages(fixture: Fixture) -> None:
+    """An administrator finds stored messages by key, by id and by time, with all that they are, and no others."""
+    async with _administrator(fixture) as admin:
+        reader = await over_remoting(fixture)
+        ids = [fixture.fresh("id") for _ in range(4)]
+        for place, id_ in enumerate(ids):
+            properties = {"UNIQ_KEY": id_, "KEYS": f"k{place % 2} all", "TAGS": "t", "own": str(place)}
+            await fixture.send_over(reader.probe, reader.topic, f"m{place}".encode(), properties)
+        await reader.wait_visible(len(ids))
+        until = fixture.clock.now() + PROMPT
+        for key, expected in (("k0", ids[::2]), ("k1", ids[1::2]), ("all", ids), ("none", [])):
+            found = await admin.messages(reader.topic, key=key)
+            # Servers index messages a moment after they stored them.
+            while len(found) < len(expected) and fixture.clock.now() < until:
+                await fixture.clock.sleep(0.5)
+                found = await admin.messages(reader.topic, key=key)
+            assert sorted(each.message_id for each in found) == sorted(expected), f"found by key {key}"
+        one = await admin.message(reader.topic, ids[2])
+        assert (one.body, one.tag, one.properties["own"]) == (b"m2", "t", "2")
+        assert len(await admin.messages(reader.topic, limit=3)) == 3

@@ -211,3 +211,17 @@ async def restart(fixture: Fixture) -> None:
     reader = await _reader_after_restart(fixture, consumer, readers)
     dead = await reader.take(5, within=60.0)
     assert sorted(one.id for one in dead) == sorted(one.id for one in sent)
+
+
+@case("dlq.outlives-group", rules=("R7.6",), level=SHOULD, needs=(*LIMITED, "@delete"), timeout=120.0)
+async def outlives_group(fixture: Fixture) -> None:
+    """The dead letters of a group can still be consumed after the group was deleted."""
+    readers = await reading_group(fixture)
+    topic, consumer = await fixture.subscribed(1)
+    (sent,) = await fixture.send(topic, "m")
+    delivery = await consumer.one()
+    reply = await consumer.client.forward_to_dead_letters(delivery, 17)
+    assert code_of(reply) == "OK"
+    reader = await dead_letter_reader(fixture, consumer, readers)
+    await fixture.target.admin.delete_group(consumer.group)
+    assert [one.id for one in await reader.take(1, within=30.0)] == [sent.id]

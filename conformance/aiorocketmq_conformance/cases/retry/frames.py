@@ -12,6 +12,8 @@ from aiorocketmq_conformance.case import EXTENSION, case
 from aiorocketmq_conformance.cases.shared.queues import REMOTING, over_remoting
 from aiorocketmq_conformance.fixture import Fixture
 
+REFUSED = (ResponseCode.SYSTEM_ERROR, 29)
+"""Codes for malformed fields; 5.5 has another one for some requests."""
 TEXTS = ("plain", "é 中 😀", 'a "quoted" \\ text')
 
 
@@ -65,3 +67,45 @@ def _send(number: int, topic: str, text: str) -> Frame:
         "m": "false",
     }
     return Frame(RequestCode.SEND_MESSAGE_V2, number, fields=fields, body=text.encode())
+
+
+@case("remoting.numbers", rules=("remoting-protocol.md 1",), level=EXTENSION, needs=REMOTING, timeout=120.0)
+async def numbers(fixture: Fixture) -> None:
+    """A number that does not fit its field, or is none, is refused; the largest that fits is read."""
+    reader = await over_remoting(fixture)
+    topic, group, probe = reader.topic, reader.group, reader.probe
+    await reader.send(1)
+    send = dict(_send(1, topic, "m").fields)
+    queue: dict[str, object] = {"topic": topic, "queueId": 0}
+    member = {**queue, "consumerGroup": group}
+    pull = {
+        **member,
+        "queueOffset": 0,
+        "maxMsgNums": 1,
+        "sysFlag": 4,
+        "commitOffset": 0,
+        "suspendTimeoutMillis": 0,
+        "subscription": "*",
+        "subVersion": 0,
+    }
+    # Fields of 32 and of 64 bits.
+    rows: tuple[tuple[RequestCode, dict[str, object], str, str], ...] = (
+        (RequestCode.SEND_MESSAGE_V2, dict(send), "defhj", "g"),
+        (RequestCode.PULL_MESSAGE, pull, "queueId maxMsgNums sysFlag", "queueOffset"),
+        (RequestCode.QUERY_CONSUMER_OFFSET, member, "queueId", ""),
+        (RequestCode.UPDATE_CONSUMER_OFFSET, {**member, "commitOffset": 0}, "queueId", "commitOffset"),
+        (RequestCode.GET_MAX_OFFSET, queue, "queueId", ""),
+        (RequestCode.GET_MIN_OFFSET, queue, "queueId", ""),
+        (RequestCode.SEARCH_OFFSET_BY_TIMESTAMP, {**queue, "timestamp": 0}, "queueId", "timestamp"),
+    )
+    for code, fields, narrow, wide in rows:
+        names = [(name, 31) for name in (narrow.split() if " " in narrow or len(narrow) > 5 else narrow)]
+        names += [(name, 63) for name in wide.split()]
+        for name, bits in names:
+            for wrong in (1 << bits, -(1 << bits) - 1, "one", ""):
+                answer = await probe.ask(topic, code, {**fields, name: wrong}, b"m")
+                assert answer.code in REFUSED, (
+                    f"{code.name} with {name} = {wrong!r} was answered with {answer.code}"
+                )
+    last = await probe.ask(topic, RequestCode.SEND_MESSAGE_V2, {**send, "h": (1 << 31) - 1}, b"m")
+    assert last.code == ResponseCode.SUCCESS
