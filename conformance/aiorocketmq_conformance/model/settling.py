@@ -31,8 +31,8 @@ class Settling:
 
     def __init__(self, knowledge: Knowledge) -> None:
         self._knowledge = knowledge
-        self._changing: dict[Instant, State] = {}
-        """The states of handles when their changes began: a change moves the end of the lease that it is judged by."""
+        self._changing: dict[Instant, tuple[State, float]] = {}
+        """When a change began: the state of its handle, and the earliest end of the lease, which the change moves."""
         self._using: Counter[str] = Counter()
         """Calls in progress by handle, apart from those that are refused."""
 
@@ -145,7 +145,7 @@ class Settling:
         self._begin_use(change.handle, change.code)
         recorded = self._knowledge.leases.get(change.handle)
         state = self.state_of(change, change.message, change.handle, change.begun)
-        self._changing[change.begun] = state
+        self._changing[change.begun] = state, FOREVER if recorded is None else recorded[3].end.low
         if (
             recorded is not None
             and state in (State.GOOD, State.UNCLEAR)
@@ -160,7 +160,10 @@ class Settling:
         report, semantics = self._knowledge.report, self._knowledge.semantics
         recorded = self._knowledge.leases.get(change.handle)
         self._end_use(change.handle, change.code)
-        state = self._overtaken(self._changing.pop(change.begun), change.handle, change.code)
+        state, end = self._changing.pop(change.begun)
+        state = self._overtaken(state, change.handle, change.code)
+        if state is State.GOOD and change.ended.at >= end - semantics.early:
+            state = State.UNCLEAR  # the lease may have ended before the server saw the call
         if state is State.GOOD and recorded is not None and not recorded[3].handles[change.handle]:
             state = State.UNCLEAR  # another change has replaced it meanwhile
         allowed = self._change_codes(state, change.seconds)
