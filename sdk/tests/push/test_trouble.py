@@ -391,3 +391,14 @@ async def test_acks_whose_call_fails_unexpectedly_are_sent_again(
         assert (consumer.statistics.acknowledged, failures) == (3, [])
     assert broker.leases("billing") == ()
     caplog.clear()  # elsewhere such a record is a fault
+
+
+async def test_queries_for_assignments_become_rarer_while_nothing_changes(
+    ordered_broker: FakeBroker, seen: Any
+) -> None:
+    async with push_consumer(ordered_broker.endpoint, handler=seen) as consumer:
+        (query,) = consumer._running.receiving._scans.values()
+        assert [await query._work() for _ in range(4)] == [10.0, 20.0, 30.0, 30.0]
+        await ordered_broker.update_topic("orders", type="FIFO", queues=3)
+        assert [await query._work() for _ in range(2)] == [5.0, 10.0]
+        assert len(consumer.assigned_queues) == 3

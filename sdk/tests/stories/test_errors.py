@@ -277,6 +277,22 @@ async def test_over_grpc(broker: FakeBroker) -> None:
             lambda: pull.seek(queue, Offset.END),
             "with -1",
         )
+
+        def reading() -> Awaitable[object]:
+            return pull._calls.pull(queue, 0, lambda usual: usual)
+
+        await fails("PullMessage", garbage, reading, "with garbage")
+        await fails("PullMessage", lambda message: message.Clear(), reading, "without content")
+        await fails("PullMessage", of_content("next_offset", -1), reading, "with the next offset -1")
+        transport.altered["PullMessage"] = without("status")
+        answer_without = await pull._calls.pull(queue, 0, lambda usual: usual)
+        story.result("a pull without a status", [message.body for message in answer_without.messages][:3])
+        transport.altered["PullMessage"] = without("next_offset")
+        story.result(
+            "a pull without a next offset",
+            (await pull._calls.pull(queue, 0, lambda usual: usual)).next_offset,
+        )
+        transport.altered.clear()
         with story.failing("an unknown queue"):
             await pull.committed(queue._replace(id=7))
         with story.failing("a foreign queue"):
@@ -322,6 +338,21 @@ def refusing(code: int) -> Alter:
         message.Clear()
         says(code)(message)
         return None
+
+    return alter
+
+
+def without(name: str) -> Alter:
+    """A stream without the answers of this content."""
+    return lambda message: DROP if message.WhichOneof("content") == name else None
+
+
+def of_content(name: str, value: int) -> Alter:
+    """A stream whose answers of this content have another value."""
+
+    def alter(message: Any) -> None:
+        if message.WhichOneof("content") == name:
+            setattr(message, name, value)
 
     return alter
 
