@@ -195,7 +195,9 @@ class Producing:
 
     def _messages(self, step: Step) -> list[Outgoing]:
         topic, plan = self._topics[step.integer("topic") % len(self._topics)]
-        count = step.integer("count") if plan.type == "NORMAL" or self._semantics.checks_leases else 1
+        semantics = self._semantics
+        sends_batches = semantics.batches_are_whole and (plan.type == "NORMAL" or semantics.checks_leases)
+        count = step.integer("count") if sends_batches else 1
         due = self._scribe.now() + step.real("delay") if plan.type == "DELAY" else None
         recovery = step.real("recovery") or None
         return [

@@ -41,6 +41,8 @@ class Semantics:
     """A redelivery has the queue and offset of the first delivery."""
     exhausted_end_polls: bool
     """A poll ends empty at once if all that it found is given up."""
+    batches_are_whole: bool
+    """Messages of a batch keep their ids and properties, so that histories may contain batches."""
     batch_is_one_block: bool
     """All messages of a batch have the birth time of the first one, as measured on 5.5.0."""
     resets_wake: bool
@@ -106,6 +108,7 @@ def semantics_of(numbers: Mapping[str, float | int | str]) -> Semantics:
         starts_at_creation=numbers["group.start"] == "creation",
         keeps_position=numbers["retry.position"] == "kept",
         exhausted_end_polls=numbers["poll.exhausted"] == "ends",
+        batches_are_whole=numbers["batch.contents"] == "each",
         batch_is_one_block=numbers["batch.receipt"] == "one",
         resets_wake=numbers["reset.wakes"] == "yes",
         immunity=number("tx.immunity") - AGE_OF_CHECKED,

@@ -64,6 +64,7 @@ DOCUMENTED_NUMBERS: Mapping[str, Number] = MappingProxyType(
         "offset.slack": 0,  # an offset by time is the first one stored at or after it, give or take this
         "recall.margin": 0.0,  # a recall nearer to the delivery time may be refused
         "tx.memory": 30.0,  # a decision is accepted this long after the send or the last check
+        "batch.contents": "each",  # ids and properties of delivered batches: of each message, or of the first
         "batch.receipt": "each",  # the response to a batch has an entry for each message, or one
         "lite.scan": 0.0,  # interval of scans for expired lite topics
         "lite.life": 180.0,  # a lite subscription expires after this unless it is renewed
@@ -124,6 +125,7 @@ OLD_NUMBERS: Mapping[str, Number] = MappingProxyType(
         "revive.high": 30.0,
         "nack.high": 30.0,
         "group.lookup": "taken",
+        "batch.contents": "first",  # measured: up to 5.3.3 ids, tags and properties of the first message
         "group.closed-lookup": "taken",  # measured on 5.3.3: only receives and forwards are refused
     }
 )
