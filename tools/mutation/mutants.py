@@ -22,7 +22,10 @@ TYPES_ONLY = frozenset({"cast", "TypeVar", "TypeVarTuple", "NewType", "ParamSpec
 LOGS = frozenset({"logger", "logging", "log"})
 OPERATORS = (
     *(f"fake/edge/{name}" for name in ("control_", "event", "metrics", "recorder", "recording_", "storage/")),
-    *(f"fake/edge/{name}" for name in ("broker_clock", "clock", "drains", "faults", "operations")),
+    *(
+        f"fake/edge/{name}"
+        for name in ("broker_clock", "clock", "drains", "faults", "operations", "remoting/disturbances")
+    ),
     *(f"fake/core/{name}" for name in ("commands/inspection", "commands/salvage", "values/events")),
     "fake/core/values/snapshots",
 )

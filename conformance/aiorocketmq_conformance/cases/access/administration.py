@@ -20,14 +20,15 @@ RULES = ("remoting-protocol.md 6.16",)
 async def _administrator(fixture: Fixture) -> AsyncIterator[Admin]:
     """Open an administrator's client, whose errors are failures of the case."""
     assert fixture.target.name_server is not None
+    patience = PROMPT + fixture.number("route.high")
     try:
-        async with Admin(f"namesrv://{fixture.target.name_server}", timeout=PROMPT) as admin:
+        async with Admin(f"namesrv://{fixture.target.name_server}", timeout=patience) as admin:
             yield admin
     except RocketMQError as error:
         raise AssertionError(str(error)) from error
 
 
-@case("admin.topics", rules=RULES, level=EXTENSION, needs=REMOTING)
+@case("admin.topics", rules=RULES, level=EXTENSION, needs=(*REMOTING, "type.fifo"))
 async def topics(fixture: Fixture) -> None:
     """An administrator's topics have the settings that they were made with, and their last changes, until they are
     deleted."""
@@ -66,7 +67,7 @@ async def topics(fixture: Fixture) -> None:
             assert topic not in await admin.topics()
 
 
-@case("admin.groups", rules=RULES, level=EXTENSION, needs=REMOTING)
+@case("admin.groups", rules=RULES, level=EXTENSION, needs=(*REMOTING, "type.fifo"))
 async def groups(fixture: Fixture) -> None:
     """An administrator's groups have the settings that they were made with, and their last changes, until they are
     deleted."""
