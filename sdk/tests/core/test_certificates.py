@@ -34,6 +34,8 @@ def der(pem: str) -> bytes:
 def test_the_first_alternative_name_counts(name: str) -> None:
     chain = trustme.CA().issue_cert(name, "other.example.org").cert_chain_pems[0]
     assert name_in(der(chain.bytes().decode())) in (name, "other.example.org")
+    alone = trustme.CA().issue_cert(name).cert_chain_pems[0]
+    assert name_in(der(alone.bytes().decode())) == name
 
 
 def test_a_certificate_without_alternative_names_has_the_name_of_its_subject() -> None:
