@@ -118,7 +118,9 @@ class BrokerClock:
             source.jump(seconds)
             now = source.now()
         for driver, _ in self._parts:
-            if source.is_manual and seconds < 0:
+            if driver.frozen:
+                driver.clock.reach(now)  # its timers wait for the end of the pause
+            elif source.is_manual and seconds < 0:
                 driver.core.advance(now)
             else:
                 driver.leap(now)

@@ -377,6 +377,20 @@ def test_renewals_by_the_server_miss_the_leases_of_a_batch(make_apache: Any) -> 
     assert desk.ids() == ["b"]
 
 
+def test_two_ordered_groups_change_the_same_message_at_once(ordered: Any) -> None:
+    ordered.add_group("h", ordered=True)
+    ordered.join("d", "h")
+    ordered.send("m", message_group="g")
+    mine, other = ordered.one(invisible=30.0), ordered.one(client="d", group="h", invisible=20.0)
+    handles = [
+        ordered.change(mine, 45.0),
+        ordered.change(other, 45.0, client_id="d", group="h"),
+    ]
+    assert len(set(handles)) == 2
+    ordered.wait(100.0)
+    assert [ordered.one().attempt, ordered.one(client="d", group="h").attempt] == [2, 2]
+
+
 @pytest.mark.parametrize("name", ["queues", "documented", "behind_a_separate_proxy"])
 def test_other_leases_are_not_missed(name: str, request: pytest.FixtureRequest) -> None:
     desk = request.getfixturevalue(name)

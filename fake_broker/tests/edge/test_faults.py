@@ -395,6 +395,25 @@ async def test_a_paused_broker_does_nothing_and_makes_up_for_it_once(
     assert lease.ends_at >= broker.clock.now() + 9
 
 
+@pytest.mark.parametrize("seconds", [60.0, -60.0])
+async def test_a_clock_that_is_set_during_a_pause_does_not_end_it(
+    broker: FakeBroker, connect: Callable[..., Any], seconds: float
+) -> None:
+    consumer = connect(broker)
+    await consumer.subscribe("g", "t")
+    await consumer.send("t", b"1")
+    assert len((await consumer.receive("g", "t", invisible=10, wait=5)).messages) == 1
+    with broker.pause():
+        broker.clock.jump(seconds)
+        assert broker.leases("g"), "nobody has noticed"
+        waiting = asyncio.create_task(consumer.send("t", b"2"))
+        await asyncio.sleep(0)
+        assert not waiting.done()
+    await waiting
+    again = await consumer.receive("g", "t", invisible=10, wait=5)
+    assert len(again.messages) == (2 if seconds > 0 else 1)
+
+
 async def test_a_poll_that_is_cancelled_during_a_pause_gets_nothing(
     broker: FakeBroker, connect: Callable[..., Any], until: Until
 ) -> None:

@@ -159,10 +159,13 @@ class Leasing:
                 message.position,
                 state.profile.changed_handles_grow,
             )
-            # Otherwise two changes of one delivery within a millisecond would give two leases one handle.
-            if lease.order is not None or not state.leases.knows(handle):
+            # Otherwise two changes within a millisecond, of one delivery or in two groups, give two leases one handle.
+            if not state.leases.knows(handle):
                 return handle, popped
-            popped += 1
+            if lease.order is None:
+                popped += 1
+            else:
+                expires += 1  # handles of ordered groups are known by the time of their receive
 
     def _shown(self, lease: Lease) -> str:
         """Return the changed handle of a lease as its client gets it, which need not be the one that reaches it."""
