@@ -8,7 +8,7 @@ from enum import Enum
 from aiorocketmq_conformance.model.calls import OK, UNKNOWN, Ack, Change, Forward, Instant
 from aiorocketmq_conformance.model.knowledge import Knowledge
 from aiorocketmq_conformance.model.sending import SERVER_FAULTS
-from aiorocketmq_conformance.model.state import FOREVER, Copy, Interval, Lease
+from aiorocketmq_conformance.model.state import FOREVER, Copy, Interval, Lease, Reading
 
 INVALID = "INVALID_RECEIPT_HANDLE"
 MILLISECOND = 0.001
@@ -248,6 +248,9 @@ class Settling:
         message, other = recorded[2].message, recorded[3].receive
         if self._knowledge.semantics.checks_leases or recorded[1] != call.topic or message.id != id_:
             return
+        if self._knowledge.group(recorded[0]).ordered and not isinstance(call, Change):
+            # Servers of Apache settle the message, and all before it, for a group that has not read its queue.
+            self._knowledge.readings.setdefault((call.group, call.topic), Reading()).was_cut = True
         copy = self._knowledge.copy(call.group, call.topic, message)
         if copy.lease is not None:
             own = copy.lease.receive

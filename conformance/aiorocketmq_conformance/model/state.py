@@ -161,7 +161,7 @@ class Reading:
     """It was reset to the beginning."""
     was_reset: bool = False
     was_cut: bool = False
-    """A receive ended without a response, and may have taken messages."""
+    """A receive ended without a response, or another group's handle was used, and may have taken messages."""
     has_died: bool = False
     """A server died during a receive, and may have taken messages."""
 
