@@ -424,6 +424,8 @@ class MemoryTransport:
             connection.calls.discard(call)
             if queue and first and pb.ReceiveMessageResponse.FromString(first).status.code in ANSWERED:
                 self._failures.pop(queue, None)
+            if path.endswith("/QueryAssignment"):
+                self._failures.clear()  # queues of brokers that are away may not be assigned for a while
         except TimeoutError:
             self._give_up(connection, call)
             self._poll_failed(queue, begun)
