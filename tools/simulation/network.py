@@ -425,7 +425,9 @@ class MemoryTransport:
             if queue and first and pb.ReceiveMessageResponse.FromString(first).status.code in ANSWERED:
                 self._failures.pop(queue, None)
             if path.endswith("/QueryAssignment"):
-                self._failures.clear()  # queues of brokers that are away may not be assigned for a while
+                # Queues of brokers that are away may not be assigned for a while.
+                for each, (count, *at) in self._failures.items():
+                    self._failures[each] = count + 1, at[0], at[1]
         except TimeoutError:
             self._give_up(connection, call)
             self._poll_failed(queue, begun)

@@ -113,7 +113,7 @@ class Lifecycle:
             if not knowledge.semantics.checks_leases:
                 # Leases survive a reset there (R10.6): what is in flight is redelivered in addition.
                 copy.is_free = copy.is_free or copy.lease is not None or reading.was_cut
-            passes = event.to_end if event.at is None or not is_stored else self._is_before(message, event.at)
+            passes = event.to_end if event.at is None else self._is_before(message, event.at)
             if passes is None:
                 copy.is_free = True
             elif passes:
