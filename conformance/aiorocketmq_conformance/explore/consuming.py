@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import itertools
+from collections.abc import Coroutine
 from dataclasses import dataclass, field
 from functools import partial
+from typing import Any
 
 from aiorocketmq.wire import messages as pb
 
@@ -210,9 +212,11 @@ class Consuming:
 
     def poll(self, member: Member, batch: int, invisible: float, poll: float) -> asyncio.Task[None]:
         """Start a poll of a consumer."""
-        task = asyncio.create_task(
-            self._receive(member, batch, invisible, poll), name=f"receive-{next(self._count):06}"
-        )
+        return self._start(member, self._receive(member, batch, invisible, poll))
+
+    def _start(self, member: Member, poll: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
+        """Start a poll under a name that is the same if the history is replayed."""
+        task = asyncio.create_task(poll, name=f"poll-{next(self._count):06}")
         member.polls.add(task)
         task.add_done_callback(partial(self._end_poll, member))
         return task
@@ -223,12 +227,10 @@ class Consuming:
             self._failure = self._failure or task.exception()
 
     async def cancel(self, member: Member, step: Step) -> None:
-        """Cancel a receive in progress, after which its messages are those of others."""
+        """Cancel a receive or a pull in progress."""
         # Other servers go on without the client, and take messages.
         if member.polls and self._semantics.checks_leases:
-            poll = sorted(member.polls, key=lambda each: each.get_name())[
-                step.integer("pick") % len(member.polls)
-            ]
+            poll = sorted(member.polls, key=asyncio.Task.get_name)[step.integer("pick") % len(member.polls)]
             poll.cancel()
             await asyncio.gather(poll, return_exceptions=True)
 
@@ -285,14 +287,12 @@ class Consuming:
             )
 
     async def pull(self, member: Member, step: Step, queues: int) -> None:
-        """Start a pull of a queue; it continues in the background at its end."""
+        """Start a pull of a queue in the background."""
         if len(member.polls) < POLLS:
             queue = step.integer("queue") % queues
             known = self._next_offsets.get((member.topic, queue), 0)
             offset = max(0, known - step.integer("back")) if step.integer("back") < BACK else 0
-            task = asyncio.create_task(self._pull(member, step, queue, offset))
-            member.polls.add(task)
-            task.add_done_callback(partial(self._end_poll, member))
+            self._start(member, self._pull(member, step, queue, offset))
             await asyncio.sleep(0)
 
     async def _pull(self, member: Member, step: Step, queue: int, offset: int) -> None:
