@@ -17,7 +17,7 @@ from aiorocketmq_conformance.blocks import Step
 from aiorocketmq_conformance.probe.answers import Delivery, Received, code_of, seconds_of, status_text
 from aiorocketmq_conformance.probe.call_recorder import OnResponse, ignore
 from aiorocketmq_conformance.probe.clock import STUCK, Clock
-from aiorocketmq_conformance.probe.requests import duration, endpoints, resource, tag_filter
+from aiorocketmq_conformance.probe.requests import duration, endpoints, filter_of, resource
 from aiorocketmq_conformance.probe.telemetry import Telemetry
 from aiorocketmq_conformance.probe.traffic import Call
 
@@ -201,7 +201,7 @@ class ProbeClient:
         request = pb.ReceiveMessageRequest(
             group=resource(group),
             message_queue=pb.MessageQueue(topic=resource(topic), id=-1),
-            filter_expression=tag_filter(expression) if isinstance(expression, str) else expression,
+            filter_expression=filter_of(expression),
             batch_size=batch,
             auto_renew=auto_renew,
         )

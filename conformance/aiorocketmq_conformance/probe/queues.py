@@ -6,7 +6,7 @@ from aiorocketmq.wire import messages as pb
 
 from aiorocketmq_conformance.probe.answers import Received
 from aiorocketmq_conformance.probe.client import DEADLINE_MARGIN, ProbeClient
-from aiorocketmq_conformance.probe.requests import duration, resource, tag_filter
+from aiorocketmq_conformance.probe.requests import duration, filter_of, resource
 
 
 def queue_of(topic: str, queue: int, broker: str = "") -> pb.MessageQueue:
@@ -30,7 +30,7 @@ async def pull(
         message_queue=queue,
         offset=offset,
         batch_size=batch,
-        filter_expression=tag_filter(expression) if isinstance(expression, str) else expression,
+        filter_expression=filter_of(expression),
     )
     duration(request.long_polling_timeout, poll)
     return await client.streamed("PullMessage", request, deadline=poll + DEADLINE_MARGIN)

@@ -45,6 +45,10 @@ _VERSIONS = itertools.count(time_ns() // 1_000_000)
 """Every subscription has a newer version than the previous one: servers keep the newest."""
 
 
+PRODUCERS = "conformance-producers"
+"""The group of producers by default."""
+
+
 class RemotingProbe:
     """One client id with one connection to each server; the topic of a request selects the broker."""
 
@@ -171,47 +175,22 @@ class RemotingProbe:
         properties: Mapping[str, str] | None = None,
         *,
         queue: int = 0,
-        group: str = "conformance-producers",
+        group: str = PRODUCERS,
         flags: int = 0,
         named: str | None = None,
         **more: object,
     ) -> Frame:
         """Send one message to a queue of `topic`, or of another one `named`; the response's fields have its offset.
 
-        `more` are fields of the request. Request 310."""
-        fields = {
-            "a": group,
-            "b": topic if named is None else named,
-            "c": "TBW102",
-            "d": 4,
-            "e": queue,
-            "f": flags,
-            "g": round(self.clock.wall() * 1000),
-            "h": 0,
-            "i": write_properties(properties or {}),
-            "j": 0,
-            "k": "false",
-            "m": "false",
-            **more,
-        }
+        `more` are fields of the request. Request 310.
+        """
+        fields = send_fields(topic if named is None else named, properties or {}, self.clock.wall())
+        fields |= {"a": group, "e": queue, "f": flags, **more}
         return await self.ask(topic, RequestCode.SEND_MESSAGE_V2, fields, body)
 
     async def send_batch(self, topic: str, members: Sequence[Member], *, queue: int = 0) -> Frame:
         """Send several messages to a queue in one request; the response has the offset of the first. Request 320."""
-        fields = {
-            "a": "conformance-producers",
-            "b": topic,
-            "c": "TBW102",
-            "d": 4,
-            "e": queue,
-            "f": 0,
-            "g": round(self.clock.wall() * 1000),
-            "h": 0,
-            "i": write_properties({"WAIT": "true"}),
-            "j": 0,
-            "k": "false",
-            "m": "true",
-        }
+        fields = send_fields(topic, {"WAIT": "true"}, self.clock.wall()) | {"e": queue, "m": "true"}
         return await self.ask(topic, RequestCode.SEND_BATCH_MESSAGE, fields, encode_batch(members))
 
     async def produce(self, group: str, topic: str) -> None:
@@ -414,6 +393,24 @@ class RemotingProbe:
 
     async def _current_credentials(self) -> Credentials | None:
         return self._credentials
+
+
+def send_fields(topic: str, properties: Mapping[str, str], born: float) -> dict[str, object]:
+    """Return the fields of a send to queue 0, of a message born at a time in Unix seconds. Requests 310 and 320."""
+    return {
+        "a": PRODUCERS,
+        "b": topic,
+        "c": "TBW102",
+        "d": 4,
+        "e": 0,
+        "f": 0,
+        "g": round(born * 1000),
+        "h": 0,
+        "i": write_properties(properties),
+        "j": 0,
+        "k": "false",
+        "m": "false",
+    }
 
 
 def _address(text: str) -> Address:

@@ -101,17 +101,16 @@ def consumer_settings(
     settings = _settings(pb.ClientType.PUSH_CONSUMER if kind is None else kind)
     settings.subscription.group.name = group
     settings.subscription.subscriptions.extend(
-        pb.SubscriptionEntry(
-            topic=resource(topic),
-            expression=tag_filter(expression) if isinstance(expression, str) else expression,
-        )
+        pb.SubscriptionEntry(topic=resource(topic), expression=filter_of(expression))
         for topic, expression in subscriptions.items()
     )
     return settings
 
 
-def tag_filter(expression: str) -> pb.FilterExpression:
-    """Return a TAG filter."""
+def filter_of(expression: str | pb.FilterExpression) -> pb.FilterExpression:
+    """Return a filter; a text is a TAG filter."""
+    if not isinstance(expression, str):
+        return expression
     return pb.FilterExpression(type=pb.FilterType.TAG, expression=expression)
 
 

@@ -72,7 +72,7 @@ DOCUMENTED_NUMBERS: Mapping[str, Number] = MappingProxyType(
         "tx.interval": 60.0,  # published: once a minute, until it is four hours old
         "send.unknown-topic": "TOPIC_NOT_FOUND",
         "send.busy": "TOO_MANY_REQUESTS",
-        "send.backoff": "3 attempts, 0.01 to 1 s by 2",  # what producers are told
+        "send.backoff": "3 attempts, 0.01 to 1 s by 2",  # in the settings of producers
         # published: default intervals of retries
         "retry.steps": "10 30 60 120 180 240 300 360 420 480 540 600 1200 1800 3600 7200",
     }

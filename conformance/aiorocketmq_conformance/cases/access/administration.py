@@ -28,6 +28,17 @@ async def _administrator(fixture: Fixture) -> AsyncIterator[Admin]:
         raise AssertionError(str(error)) from error
 
 
+async def _topic(admin: Admin, topic: str) -> tuple[object, ...]:
+    (settings,) = (await admin.describe_topic(topic)).settings
+    kind = settings.type and settings.type.value
+    return kind, settings.read_queues, settings.write_queues, settings.readable, settings.writable
+
+
+async def _group(admin: Admin, group: str) -> tuple[object, ...]:
+    (settings,) = await admin.describe_group(group)
+    return settings.ordered, settings.max_attempts, settings.backoff, settings.consume_enabled
+
+
 @case("admin.topics", rules=RULES, level=EXTENSION, needs=(*REMOTING, "type.fifo"))
 async def topics(fixture: Fixture) -> None:
     """An administrator's topics have the settings that they were made with, and their last changes, until they are
@@ -42,25 +53,9 @@ async def topics(fixture: Fixture) -> None:
             topic = fixture.fresh("admin")
             await admin.create_topic(topic, type=kind, queues=queues, readable=readable, writable=writable)
             assert topic in await admin.topics()
-            (settings,) = (await admin.describe_topic(topic)).settings
-            found = (settings.type and settings.type.value, settings.read_queues, settings.write_queues)
-            assert (*found, settings.readable, settings.writable) == (
-                kind,
-                queues,
-                queues,
-                readable,
-                writable,
-            )
+            assert await _topic(admin, topic) == (kind, queues, queues, readable, writable)
             await admin.alter_topic(topic, queues=queues + 2, readable=True)
-            (settings,) = (await admin.describe_topic(topic)).settings
-            found = (settings.type and settings.type.value, settings.read_queues, settings.write_queues)
-            assert (*found, settings.readable, settings.writable) == (
-                kind,
-                queues + 2,
-                queues + 2,
-                True,
-                writable,
-            )
+            assert await _topic(admin, topic) == (kind, queues + 2, queues + 2, True, writable)
             route = await admin.route(topic)
             assert sum(each.readable for each in route.queues) == queues + 2
             await admin.delete_topic(topic)
@@ -82,13 +77,9 @@ async def groups(fixture: Fixture) -> None:
                 group, ordered=ordered, max_attempts=attempts, backoff=backoff, consume_enabled=enabled
             )
             assert group in await admin.groups()
-            (settings,) = await admin.describe_group(group)
-            found = (settings.ordered, settings.max_attempts, settings.backoff, settings.consume_enabled)
-            assert found == (ordered, attempts, backoff, enabled)
+            assert await _group(admin, group) == (ordered, attempts, backoff, enabled)
             await admin.alter_group(group, max_attempts=attempts + 1, consume_enabled=not enabled)
-            (settings,) = await admin.describe_group(group)
-            found = (settings.ordered, settings.max_attempts, settings.backoff, settings.consume_enabled)
-            assert found == (ordered, attempts + 1, backoff, not enabled)
+            assert await _group(admin, group) == (ordered, attempts + 1, backoff, not enabled)
             await admin.delete_group(group)
             assert group not in await admin.groups()
 

@@ -34,12 +34,9 @@ async def settings_producer(fixture: Fixture) -> None:
     assert settings.publishing.max_body_size == fixture.number("body.max")
     assert settings.publishing.validate_message_type
     policy = settings.backoff_policy
-    first_pause, longest = map(
-        seconds_of, (policy.exponential_backoff.initial, policy.exponential_backoff.max)
-    )
-    grows = policy.exponential_backoff.multiplier
-    told = f"{policy.max_attempts} attempts, {first_pause:g} to {longest:g} s by {grows:g}"
-    assert told == fixture.numbers["send.backoff"]
+    growth = policy.exponential_backoff
+    pauses = f"{seconds_of(growth.initial):g} to {seconds_of(growth.max):g} s by {growth.multiplier:g}"
+    assert f"{policy.max_attempts} attempts, {pauses}" == fixture.numbers["send.backoff"]
 
 
 @case(

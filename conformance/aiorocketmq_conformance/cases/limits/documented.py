@@ -154,7 +154,7 @@ async def receive_without_deadline(fixture: Fixture) -> str:
     request = pb.ReceiveMessageRequest(
         group=requests.resource(consumer.group),
         message_queue=pb.MessageQueue(topic=requests.resource(topic), id=-1),
-        filter_expression=requests.tag_filter("*"),
+        filter_expression=requests.filter_of("*"),
         batch_size=1,
     )
     requests.duration(request.invisible_duration, LEASE)

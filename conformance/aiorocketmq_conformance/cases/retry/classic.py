@@ -78,7 +78,9 @@ async def sent_back(fixture: Fixture) -> None:
             attempt - 1,
             within=seconds + fixture.number("delay.high") + PROMPT,
         )
-        _window(fixture, seconds).check(at - answered, f"a message sent back with level {level} came again")
+        _window(fixture, seconds).check(
+            at - answered, f"a message sent back with level {level} is in its retry topic"
+        )
         properties = record.properties()
         found = (record.reconsume_times, record.body, properties["UNIQ_KEY"], properties["TAGS"])
         assert found == (attempt, b"m", sent.id, "tag")
@@ -99,10 +101,11 @@ async def dead_when_sent_back(fixture: Fixture) -> None:
             record, _ = await _next(reader, topic, 0 if last else place, within=2 * PROMPT)
         what = f"of {attempts} attempts, sent back with the levels {levels}"
         assert record.properties()["UNIQ_KEY"] == sent.id, what
+        # Long enough for a redelivery after the time of level 1.
         more = await reader.probe.pull(
-            reader.topic, reader.group, len(levels) - 1, named=f"%RETRY%{reader.group}"
+            reader.topic, reader.group, len(levels) - 1, named=f"%RETRY%{reader.group}", poll=2.0
         )
-        assert not more.records, f"a dead letter comes again: {what}"
+        assert not more.records, f"a dead letter is in the retry topic, too: {what}"
 
 
 @case("retry.own-copy", rules=SENDING_BACK, level=EXTENSION, needs=(*REMOTING, "dlq"), timeout=120.0)
@@ -176,6 +179,29 @@ async def delay_levels(fixture: Fixture) -> None:
         _window(fixture, seconds).check(at - sent[place].acked_at, f"a message of delay level {level} came")
 
 
+async def _end(
+    reader: RemotingReader,
+    group: str,
+    id_: str,
+    places: Mapping[str, object],
+    end: int,
+    *,
+    from_check: bool = False,
+) -> None:
+    """End a half message, whose `places` are its offsets in its queue and in the log."""
+    fields = {
+        "producerGroup": group,
+        "commitOrRollback": end,
+        "fromTransactionCheck": str(from_check).lower(),
+        "msgId": id_,
+        "transactionId": id_,
+        "topic": reader.topic,
+        **places,
+    }
+    ended = await reader.probe.ask(reader.topic, RequestCode.END_TRANSACTION, fields)
+    assert ended.code == ResponseCode.SUCCESS, f"an end was answered with {response_text(ended)}"
+
+
 @case("tx.over-remoting", rules=TRANSACTIONS, level=EXTENSION, needs=(*REMOTING, "type.tx"), timeout=120.0)
 async def over_the_classic_protocol(fixture: Fixture) -> None:
     """A half message is in its queue once it is committed, once, and never if it is rolled back."""
@@ -190,18 +216,11 @@ async def over_the_classic_protocol(fixture: Fixture) -> None:
         assert stored == (place + 1) // 2, (
             f"{stored} messages are visible before transaction {place} has ended"
         )
-        fields = {
-            "producerGroup": group,
+        places = {
             "tranStateTableOffset": number(sent, "queueOffset"),
             "commitLogOffset": int(sent.fields["msgId"][16:], 16),
-            "commitOrRollback": end,
-            "fromTransactionCheck": "false",
-            "msgId": properties["UNIQ_KEY"],
-            "transactionId": properties["UNIQ_KEY"],
-            "topic": topic,
         }
-        ended = await reader.probe.ask(topic, RequestCode.END_TRANSACTION, fields)
-        assert ended.code == ResponseCode.SUCCESS, f"an end was answered with {response_text(ended)}"
+        await _end(reader, group, properties["UNIQ_KEY"], places, end)
         if end == COMMIT:
             record, _ = await _next(reader, topic, place // 2, within=PROMPT)
             found = record.properties()
@@ -240,18 +259,8 @@ async def check_over_the_classic_protocol(fixture: Fixture) -> None:
         "value",
         group,
     )
-    fields = {
-        "producerGroup": group,
-        "tranStateTableOffset": check.fields["tranStateTableOffset"],
-        "commitLogOffset": check.fields["commitLogOffset"],
-        "commitOrRollback": COMMIT,
-        "fromTransactionCheck": "true",
-        "msgId": properties["UNIQ_KEY"],
-        "transactionId": properties["UNIQ_KEY"],
-        "topic": topic,
-    }
-    ended = await reader.probe.ask(topic, RequestCode.END_TRANSACTION, fields)
-    assert ended.code == ResponseCode.SUCCESS, f"an end was answered with {response_text(ended)}"
+    places = {name: check.fields[name] for name in ("tranStateTableOffset", "commitLogOffset")}
+    await _end(reader, group, properties["UNIQ_KEY"], places, COMMIT, from_check=True)
     record, _ = await _next(reader, topic, 0, within=PROMPT)
     assert (record.body, record.properties()["UNIQ_KEY"]) == (b"m", properties["UNIQ_KEY"])
 

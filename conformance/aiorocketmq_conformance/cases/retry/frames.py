@@ -5,12 +5,12 @@ from __future__ import annotations
 import asyncio
 
 from aiorocketmq._core.remoting.frame import Frame, FrameReader, Serialization, encode
-from aiorocketmq._core.remoting.properties import write_properties
 from aiorocketmq._remoting.codes import RequestCode, ResponseCode
 
 from aiorocketmq_conformance.case import EXTENSION, case
 from aiorocketmq_conformance.cases.shared.queues import REMOTING, over_remoting
 from aiorocketmq_conformance.fixture import Fixture
+from aiorocketmq_conformance.probe.remoting import send_fields
 
 REFUSED = (ResponseCode.SYSTEM_ERROR, 29)
 """Codes for malformed fields; 5.5 has another one for some requests."""
@@ -51,22 +51,9 @@ async def headers(fixture: Fixture) -> None:
 
 
 def _send(number: int, topic: str, text: str) -> Frame:
-    properties = {"UNIQ_KEY": f"{topic}{number}", "own": text}
-    fields = {
-        "a": "conformance-producers",
-        "b": topic,
-        "c": "TBW102",
-        "d": "4",
-        "e": "0",
-        "f": "0",
-        "g": "1000000000000",
-        "h": "0",
-        "i": write_properties(properties),
-        "j": "0",
-        "k": "false",
-        "m": "false",
-    }
-    return Frame(RequestCode.SEND_MESSAGE_V2, number, fields=fields, body=text.encode())
+    fields = send_fields(topic, {"UNIQ_KEY": f"{topic}{number}", "own": text}, born=1_000_000_000.0)
+    texts = {name: str(value) for name, value in fields.items()}
+    return Frame(RequestCode.SEND_MESSAGE_V2, number, fields=texts, body=text.encode())
 
 
 @case("remoting.numbers", rules=("remoting-protocol.md 1",), level=EXTENSION, needs=REMOTING, timeout=120.0)
@@ -75,7 +62,7 @@ async def numbers(fixture: Fixture) -> None:
     reader = await over_remoting(fixture)
     topic, group, probe = reader.topic, reader.group, reader.probe
     await reader.send(1)
-    send = dict(_send(1, topic, "m").fields)
+    send = send_fields(topic, {"UNIQ_KEY": fixture.fresh("id")}, fixture.clock.wall())
     queue: dict[str, object] = {"topic": topic, "queueId": 0}
     member = {**queue, "consumerGroup": group}
     pull = {
@@ -90,7 +77,7 @@ async def numbers(fixture: Fixture) -> None:
     }
     # Fields of 32 and of 64 bits.
     rows: tuple[tuple[RequestCode, dict[str, object], str, str], ...] = (
-        (RequestCode.SEND_MESSAGE_V2, dict(send), "defhj", "g"),
+        (RequestCode.SEND_MESSAGE_V2, send, "d e f h j", "g"),
         (RequestCode.PULL_MESSAGE, pull, "queueId maxMsgNums sysFlag", "queueOffset"),
         (RequestCode.QUERY_CONSUMER_OFFSET, member, "queueId", ""),
         (RequestCode.UPDATE_CONSUMER_OFFSET, {**member, "commitOffset": 0}, "queueId", "commitOffset"),
@@ -99,7 +86,7 @@ async def numbers(fixture: Fixture) -> None:
         (RequestCode.SEARCH_OFFSET_BY_TIMESTAMP, {**queue, "timestamp": 0}, "queueId", "timestamp"),
     )
     for code, fields, narrow, wide in rows:
-        names = [(name, 31) for name in (narrow.split() if " " in narrow or len(narrow) > 5 else narrow)]
+        names = [(name, 31) for name in narrow.split()]
         names += [(name, 63) for name in wide.split()]
         for name, bits in names:
             for wrong in (1 << bits, -(1 << bits) - 1, "one", ""):
