@@ -22,7 +22,7 @@ from aiorocketmq_fake.core.values.model import (
 )
 from aiorocketmq_fake.core.values.names import dead_letter_topic
 
-from conformance.tests.mutants.mutant import Mutant
+from conformance.tests.mutants.mutant import ROUNDTRIP, Mutant
 from conformance.tests.mutants.tampering import Tampering
 
 
@@ -198,6 +198,8 @@ class RestartsLoseDeadLetters(Broker):
                 self.delete_topic(topic.config.name, now=now)
 
 
+LADDERS = ("life.settings-simple", "timing.custom-ladder", "timing.last-step-repeats")
+SPARES = ("life.heartbeat-ok[simple]", ROUNDTRIP)
 FAILING = (
     Mutant("MU11", ("timing.invisible*", "simple.expiry-redelivers"), core=LeasesFromStoreTime),
     Mutant("MU21", ("dlq.not-before", "retry.total-attempts[1]", "dlq.after-limit"), core=OneAttemptLess),
@@ -219,12 +221,8 @@ FAILING = (
     Mutant("mu-anything-forwarded", ("dlq.forward-bad-handle",), core=AnythingForwarded),
     Mutant("MU110", ("dlq.per-group",), parts=Parts(dead_letters=DeadLettersShared)),
     Mutant("mu-restart-loses-dead-letters", ("dlq.restart",), core=RestartsLoseDeadLetters),
-    Mutant("MU28", ("timing.custom-ladder", "timing.last-step-repeats"), core=FirstIntervalOnly),
-    Mutant(
-        "MU29",
-        ("timing.custom-ladder", "timing.last-step-repeats"),
-        core=IntervalsInMilliseconds,
-    ),
+    Mutant("MU28", LADDERS, SPARES, FirstIntervalOnly),
+    Mutant("MU29", LADDERS, SPARES, IntervalsInMilliseconds),
     Mutant("MU30", ("timing.exponential",), core=EndlessGrowth),
     Mutant("mu-changes-from-receive", ("timing.change-from-call",), core=ChangesFromReceive),
     Mutant("mu-changes-gathered", ("timing.independent", "timing.custom-ladder"), core=ChangesGathered),
