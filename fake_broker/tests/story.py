@@ -1,7 +1,6 @@
-"""A long story of one broker, with every kind of event: what it tells operators is compared with files, line by line.
+"""A long story of one broker, with every kind of event: what operators see is compared with files, line by line.
 
-After a change that is meant, remove the file: the test writes it again, and fails once; the difference belongs into
-the review.
+After an intended change, remove the file: the test writes it again and fails once; review the difference.
 """
 
 from __future__ import annotations
@@ -39,7 +38,7 @@ from aiorocketmq_fake.core.values.model import (
 
 from fake_broker.tests.core.conftest import START, Desk
 
-FILES = Path(__file__).with_name("told")
+FILES = Path(__file__).with_name("stories")
 
 
 def shown(value: object) -> str:
@@ -65,7 +64,7 @@ def shown(value: object) -> str:
 
 
 def state_of(desk: Desk) -> Iterator[str]:
-    """Yield what an operator can ask for."""
+    """Yield the state that an operator can query."""
     broker = desk.broker
     for name in ("topics", "groups", "clients", "leases", "offsets", "order_records"):
         for each in getattr(broker, name)():
@@ -135,8 +134,8 @@ def refuse_everything(desk: Desk) -> None:
             call()
 
 
-def tell(desk: Desk) -> Iterator[str]:
-    """Yield the state in the middle of a story that has every kind of event."""
+def play(desk: Desk) -> Iterator[str]:
+    """Run a story that has every kind of event; yield the state in the middle and at the end."""
     broker = desk.broker
     broker.create_topic(TopicConfig("d", TopicType.DELAY, 1, 1), now=desk.now)
     broker.create_topic(TopicConfig("x", TopicType.TRANSACTION, 2, 2), now=desk.now)
@@ -166,8 +165,7 @@ def tell(desk: Desk) -> Iterator[str]:
     desk.send("renewed", tag="a")
     broker.receive(renewed, now=desk.now)
     delayed = desk.send("d1", "d2", topic="d", delivery_timestamp=desk.now + 20.0)
-    broker_recall = desk.profile.recall_enabled
-    if broker_recall:
+    if desk.profile.recall_enabled:
         broker.recall("d", delayed.recall_handle, now=desk.now, client_id="p")
     for number in range(4):
         desk.send(f"x{number}", topic="x", message_type=MessageType.TRANSACTION)

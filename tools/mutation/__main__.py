@@ -126,7 +126,7 @@ def _asked(covered: CoverageMap, mutant: Mutant, package: str, is_changed: bool)
     if not ids and not (mutant.function and covered.is_dead(mutant.file, lines)):
         of_file = covered.of_file(mutant.file)
         own = {each for each in covered.tests if each.startswith(FOLDERS[package])}
-        # Tests of a file need not be the only ones who feel what its import makes.
+        # What a module makes when it is imported also affects tests that execute none of its lines.
         ids = (of_file & covered.cases.keys() or {*covered.cases}) | (of_file & covered.tests.keys() or own)
     # The SDK is judged by its own tests; the fake by all, as the SDK's tests run against it.
     return ids if package == "fake" else {each for each in ids if each.startswith(FOLDERS["sdk"])}

@@ -134,7 +134,7 @@ async def explored(seed: int, histories: int, profile: str = "documented") -> Co
 
 
 async def _measure_explorer(found: CoverageMap, measured: Coverage) -> None:
-    """Explore for a while under measurement."""
+    """Explore each profile under measurement."""
     measured.start()
     measured.switch_context(EXPLORER)
     started = time.monotonic()

@@ -194,7 +194,7 @@ class Deliveries:
             self._report("attempts", text, one)
 
     def _counts_unseen(self, receive: Receive, copy: Copy) -> bool:
-        """Return whether deliveries may be counted that nobody got."""
+        """Return whether attempts may count deliveries that no client received."""
         knowledge, content = self._knowledge, copy.message.outgoing.content
         return knowledge.blurs_attempts(receive.group) and knowledge.is_taken_unseen(
             receive.group, receive.topic, content

@@ -22,7 +22,7 @@ PRICE, WEIGHT, REGION = "xprice", "xweight", "xregion"
 REGIONS = ("eu", "EU", "us", "it's", "asia")
 
 Truth: TypeAlias = bool | None
-"""None is unknown: what an absent property says."""
+"""None is unknown: the value of a comparison with an absent property."""
 Values: TypeAlias = Mapping[str, str]
 _COMPARISONS: Mapping[str, Callable[[float, float], bool]] = {
     "=": operator.eq,

@@ -81,7 +81,7 @@ class Lifecycle:
                 lease.is_renewed, lease.end = False, Interval(low, high)
 
     def trimmed(self, event: Trim) -> None:
-        """Delete what was stored longer ago than an age: what is in flight may come again, from its retry topic."""
+        """Delete what was stored longer ago than an age: what is in flight may be redelivered."""
         knowledge = self._knowledge
         knowledge.trims += 1
         early = knowledge.semantics.early
@@ -98,7 +98,7 @@ class Lifecycle:
             copy.is_free = copy.is_free or (copy.lease is not None and copy.settled is None)
 
     def reset(self, event: Reset) -> None:
-        """Begin again for a group, or pass over what was stored before; at a time, each message by its own."""
+        """Make the messages of a group visible again, or pass over them; which depends on the time of the reset."""
         knowledge = self._knowledge
         reading = knowledge.readings.setdefault((event.group, event.topic), Reading())
         reading.was_reset = True

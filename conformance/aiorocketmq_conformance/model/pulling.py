@@ -16,11 +16,11 @@ class Pulling:
     def __init__(self, knowledge: Knowledge) -> None:
         self._knowledge = knowledge
         self._waiting: dict[Instant, int] = {}
-        """How many messages surely lay behind the offset when a pull began."""
+        """How many messages were surely stored from the offset on when a pull began."""
         self._empty: list[Pull] = []
 
     def begin(self, pull: Pull) -> None:
-        """Take note of what lies there already."""
+        """Count the messages that surely are stored from the offset on."""
         offset = pull.offset
         while (pull.topic, pull.queue, offset) in self._knowledge.positions:
             offset += 1

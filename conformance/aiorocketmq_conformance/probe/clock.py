@@ -161,14 +161,14 @@ class AutoClock:
 
 
 class _Selector(selectors.DefaultSelector):
-    """Tells who waits for it that the loop would wait."""
+    """Selector that completes futures when the event loop has nothing to do."""
 
     def __init__(self) -> None:
         super().__init__()
         self.waiting: list[asyncio.Future[None]] = []
 
     def select(self, timeout: float | None = None) -> list[tuple[selectors.SelectorKey, int]]:
-        """Wait for a file; not at all if somebody waits for the loop to have nothing to do."""
+        """Wait for a file; not at all if there are futures to complete."""
         if timeout == 0 or not self.waiting:
             return super().select(timeout)
         if not (ready := super().select(0)):
@@ -180,16 +180,16 @@ class _Selector(selectors.DefaultSelector):
 
 
 class SettlingLoop(asyncio.SelectorEventLoop):
-    """An event loop that knows when it has nothing to do."""
+    """Event loop that reports when it has nothing to do."""
 
     def __init__(self) -> None:
-        self._watched = _Selector()
-        super().__init__(self._watched)
+        self._idle_selector = _Selector()
+        super().__init__(self._idle_selector)
 
     async def idle(self) -> None:
         """Wait until all tasks wait for each other, for a timer, or for a file."""
         waiting = self.create_future()
-        self._watched.waiting.append(waiting)
+        self._idle_selector.waiting.append(waiting)
         await waiting
 
 

@@ -9,13 +9,13 @@ from aiorocketmq_fake.core.values import limits
 from aiorocketmq_fake.core.values.profiles import PROFILES
 
 from fake_broker.tests.core.conftest import Desk
-from fake_broker.tests.story import check, shown, tell
+from fake_broker.tests.story import check, play, shown
 
 
 @pytest.mark.parametrize("name", ["documented", "apache-5.5"])
 def test_a_story_is_told_in_full(name: str) -> None:
     desk = Desk(PROFILES[name])
-    states = list(tell(desk))
+    states = list(play(desk))
     check(f"{name}.txt", [*states, *map(shown, desk.broker.take_events())])
 
 

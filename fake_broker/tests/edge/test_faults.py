@@ -405,7 +405,7 @@ async def test_a_clock_that_is_set_during_a_pause_does_not_end_it(
     assert len((await consumer.receive("g", "t", invisible=10, wait=5)).messages) == 1
     with broker.pause():
         broker.clock.jump(seconds)
-        assert broker.leases("g"), "nobody has noticed"
+        assert broker.leases("g"), "leases expired during the pause"
         waiting = asyncio.create_task(consumer.send("t", b"2"))
         await asyncio.sleep(0)
         assert not waiting.done()

@@ -7,12 +7,12 @@ from aiorocketmq_fake.core.values.profiles import DOCUMENTED
 from aiorocketmq_fake.edge.recording_rows import is_recorded, row_of
 
 from fake_broker.tests.core.conftest import START, Desk
-from fake_broker.tests.story import check, shown, tell
+from fake_broker.tests.story import check, play, shown
 
 
 def test_every_row_of_a_recording() -> None:
     desk = Desk(DOCUMENTED)
-    for _ in tell(desk):
+    for _ in play(desk):
         pass
     rows = [row_of(event) for event in desk.broker.take_events() if is_recorded(event)]
     begin = int(START * 1e6)
@@ -37,7 +37,7 @@ def test_every_number_of_the_metrics() -> None:
     metrics = Metrics()
     observe = metrics.observer(desk.broker)
     pages = []
-    for place, _ in enumerate(tell(desk)):
+    for place, _ in enumerate(play(desk)):
         if place == 0:  # in the middle, with leases, polls and half messages
             observe(desk.broker.take_events())
             pages.append(metrics.page()[1].decode())

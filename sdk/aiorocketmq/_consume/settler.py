@@ -13,7 +13,7 @@ import anyio
 
 from aiorocketmq._core.codes import Code
 from aiorocketmq._core.endpoint import Endpoint
-from aiorocketmq._core.lease import Lease, LeaseState, Outcome, Step, StepNotAllowedError, made_good
+from aiorocketmq._core.lease import Lease, LeaseState, Outcome, Step, StepNotAllowedError, corrected_handle
 from aiorocketmq._core.settings import LITE_PUSH, LITE_SIMPLE
 from aiorocketmq._session import conversion
 from aiorocketmq._session.calls import ACK, CHANGE, FORWARD
@@ -133,7 +133,7 @@ class LeaseSettler:
         wall = self._session.environment.wall()
 
         def ended(response: pb.ChangeInvisibleDurationResponse) -> None:
-            lease.end(Outcome.OK, handle=made_good(response.receipt_handle), ends_at=begun + seconds)
+            lease.end(Outcome.OK, handle=corrected_handle(response.receipt_handle), ends_at=begun + seconds)
             message._lease_ends_us = int((wall + seconds) * 1_000_000)
             if reason is ChangeReason.RETRY:
                 lease.release()

@@ -27,8 +27,8 @@ START, REVIVE_QUEUE, OFFSET = 0, 3, 7
 ORDERED = "999"
 
 
-def made_good(handle: str) -> str:
-    """Return the handle of a changed lease as the broker understands it.
+def corrected_handle(handle: str) -> str:
+    """Return the handle in the response to a change as the broker expects it.
 
     Handles are opaque, but a proxy in the process of its broker (Apache 5.3.3 and 5.5.0) answers changes in normal
     groups with a handle that keeps the offset from which the receive read the queue, where the broker expects that of

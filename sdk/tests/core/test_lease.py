@@ -1,7 +1,7 @@
 """One message's chain of handles (live-lessons.md, 1 to 3)."""
 
 import pytest
-from aiorocketmq._core.lease import Lease, LeaseState, Outcome, Step, StepNotAllowedError, made_good
+from aiorocketmq._core.lease import Lease, LeaseState, Outcome, Step, StepNotAllowedError, corrected_handle
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
@@ -204,4 +204,4 @@ def test_a_forward_refused_with_both_handles_has_lost_its_lease() -> None:
     ],
 )
 def test_a_changed_handle_names_its_message(answered: str, used: str) -> None:
-    assert made_good(answered) == used
+    assert corrected_handle(answered) == used

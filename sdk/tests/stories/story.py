@@ -1,7 +1,7 @@
 """What clients ask of servers, tell their hooks and give their users, as lines of text that a page keeps.
 
 Each page is a text file beside the tests: a section for each call, each kind of event, and for results; of equal lines
-one is kept. Addresses, receipt handles and ids have short names. `STORIES_WRITE=1` writes the pages anew: read what
+one is kept. Addresses, receipt handles and ids have short names. `STORIES_WRITE=1` writes the pages again: read what
 has changed, every line is what applications and servers rely on.
 """
 

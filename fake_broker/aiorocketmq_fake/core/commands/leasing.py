@@ -69,7 +69,7 @@ class Leasing:
         return self._shown(lease)
 
     def is_missed(self, lease: Lease, used: str) -> bool:
-        """Return whether the server does not reach the lease for which it has renewed a handle."""
+        """Return whether a call with the handle `used` does not reach the lease, as its changed handle is wrong."""
         return lease.changed and used != lease.handle and self._shown(lease) != lease.handle
 
     def abandon(self, lease: Lease) -> None:
