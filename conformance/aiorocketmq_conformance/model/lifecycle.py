@@ -98,7 +98,7 @@ class Lifecycle:
             copy.is_free = copy.is_free or (copy.lease is not None and copy.settled is None)
 
     def reset(self, event: Reset) -> None:
-        """Make the messages of a group visible again, or pass over them; which depends on the time of the reset."""
+        """Pass over what was stored before the time of the reset, and make the rest visible to the group again."""
         knowledge = self._knowledge
         reading = knowledge.readings.setdefault((event.group, event.topic), Reading())
         reading.was_reset = True

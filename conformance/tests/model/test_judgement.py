@@ -72,6 +72,17 @@ PAIRS: dict[str, tuple[str, Story, Story]] = {
         Story().at(4.5).send("m").at(5).pull(begun=0).at(6).pull("m"),
     ),
     "pull that ends early": ("pull", Story().at(1).pull(begun=0), Story().at(5).pull(begun=0)),
+    "pull that ends late": ("pull", Story().at(30).pull(begun=0), Story().at(5).pull(begun=0)),
+    "pull of a stored message that waits": (
+        "pull",
+        sent().pull("m").at(30).pull("m", begun=1, poll=60),
+        sent().pull("m").at(30).pull("m", poll=60),
+    ),
+    "pulled after its deletion": (
+        "pull",
+        sent().at(9).trim(5).pull("m"),
+        sent().at(9).trim(10).pull("m"),
+    ),
     "pull that is refused, inside and outside of the queue": (
         "pull",
         sent().pull("m").pull(code="ILLEGAL_OFFSET"),
