@@ -199,7 +199,9 @@ async def test_missing_transaction_checks_are_waited_for_once() -> None:
     (failure,) = (result for result in run.results if result.verdict is Verdict.FAIL)
     blocked = [result for result in run.results if result.verdict is Verdict.BLOCKED]
     assert failure.detail == "0 checks within 126 s, not 1:"
-    assert len(blocked) == len(cases) - 4, "but for this, one not applicable, one over remoting, and tx.commit"
+    assert len(blocked) == len(cases) - 4, (
+        "but for this, one not applicable, one over remoting, and tx.commit"
+    )
     assert max(result.target_seconds for result in blocked) == 0.0
     assert run.blocked == ("in another case no check arrived for a transaction left open for 126 s",)
 
