@@ -11,6 +11,7 @@ import sys
 import tempfile
 from collections.abc import Awaitable, Callable
 from contextlib import closing
+from dataclasses import replace
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
@@ -20,6 +21,7 @@ import pytest
 from aiorocketmq.wire import messages as pb
 from aiorocketmq_fake import FakeBroker
 from aiorocketmq_fake.core.values.codes import Refusal
+from aiorocketmq_fake.core.values.profiles import DOCUMENTED
 from aiorocketmq_fake.edge.storage.database import FORMAT, sealed
 from aiorocketmq_fake.edge.storage.errors import DamagedDataError, DataInUseError, ForeignDataError
 from aiorocketmq_fake.edge.storage.pages import PagedEntries
@@ -412,6 +414,29 @@ async def test_a_manual_clocks_events_happen_once(tmp_path: Path, connect: Calla
         kill(broker)
     async with FakeBroker(data=tmp_path, clock="manual") as broker:
         assert [message.body for message in broker.messages("t")] == [b"later"]
+
+
+async def test_what_fired_before_a_leap_of_the_clock_has_fired_before_it(
+    tmp_path: Path, connect: Callable[..., Any], until: Callable[[Callable[[], object]], Awaitable[None]]
+) -> None:
+    profile = replace(DOCUMENTED, revive_latency=5.0)
+    async with FakeBroker(data=tmp_path, profile=profile) as broker:
+        await broker.create_topic("t", queues=1)
+        await broker.create_group("g")
+        client = connect(broker)
+        await client.subscribe("g", "t")
+        await client.send("t", b"1")
+        await client.receive("g", "t", invisible=1, wait=5)
+        await until(lambda: not broker.leases("g"))
+        # The message comes back after five seconds, of which none is left.
+        broker.clock.jump(60)
+        await client.send("t", b"2")
+        kill(broker)
+    async with FakeBroker(data=tmp_path, profile=profile) as broker:
+        client = connect(broker)
+        await client.subscribe("g", "t")
+        again = await client.receive("g", "t", batch=2, wait=5)
+        assert sorted(again.bodies) == [b"1", b"2"]
 
 
 async def test_a_closed_port_is_no_reason_to_lose_data(tmp_path: Path, connect: Callable[..., Any]) -> None:
