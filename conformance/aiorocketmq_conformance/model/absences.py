@@ -55,6 +55,9 @@ class Absences:
             for (group, topic, _), copy in knowledge.copies.items()
             if (group, topic) == (lag.group, lag.topic)
         ]
+        for copy in mine:
+            if copy.lease is not None:
+                knowledge.note_missed(lag.group, copy, copy.lease, at)
         is_unclear = any(copy.is_free for copy in mine) or knowledge.is_unclear(lag.group, lag.topic)
         if is_unclear or (lag.group, lag.topic) not in knowledge.readings:
             return
