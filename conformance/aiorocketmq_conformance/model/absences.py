@@ -56,8 +56,7 @@ class Absences:
             if (group, topic) == (lag.group, lag.topic)
         ]
         for copy in mine:
-            if copy.lease is not None:
-                knowledge.note_missed(lag.group, copy, copy.lease, at)
+            knowledge.note_missed(lag.group, copy, at)
         is_unclear = any(copy.is_free for copy in mine) or knowledge.is_unclear(lag.group, lag.topic)
         if is_unclear or (lag.group, lag.topic) not in knowledge.readings:
             return

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import NamedTuple, TypeAlias
 
@@ -66,8 +67,11 @@ class Content:
     """Milliseconds since 1970."""
 
 
-CONTENT = ("body", "encoding", "tag", "keys", "properties", "born_ms")
-"""What is the same in every delivery and check."""
+def differences(sent: Content, came: Content, *more: str) -> Iterator[tuple[str, object, object]]:
+    """Yield name and values of what differs, but is the same in every delivery and check, as are `more`."""
+    for name in ("body", "encoding", "tag", "keys", "properties", "born_ms", *more):
+        if (was := getattr(sent, name)) != (now := getattr(came, name)):
+            yield name, was, now
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

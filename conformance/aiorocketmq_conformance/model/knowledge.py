@@ -116,10 +116,11 @@ class Knowledge:
         # A lease that ends in a pause ends after it, and only then the way back begins.
         return self.after_pauses(self.after_pauses(lease.end).plus(window))
 
-    def note_missed(self, group: str, copy: Copy, lease: Lease, at: float) -> None:
+    def note_missed(self, group: str, copy: Copy, at: float) -> None:
         """Free a copy if changes or renewals of its lease until a moment may have left leases behind: acks do not
         reach them, and each ends with a redelivery."""
-        if not self.semantics.misses_changed or self.group(group).ordered:
+        lease = copy.lease
+        if lease is None or not self.semantics.misses_changed or self.group(group).ordered:
             return
         age = at - lease.delivery.at.at + self.semantics.early
         is_renewed = lease.receive.auto_renew and age >= self.semantics.renewed - self.semantics.renew_ahead
@@ -179,8 +180,7 @@ class Knowledge:
     def dead_letters(self, group: str, copy: Copy, at: float) -> tuple[int, int]:
         """Return how many dead letters of a copy there may be at a time, at least and at most."""
         topic = copy.message.outgoing.content.topic
-        if copy.lease is not None:
-            self.note_missed(group, copy, copy.lease, at)
+        self.note_missed(group, copy, at)
         if copy.is_free or copy.has_lost_count or copy.message.is_uncertain or self.is_unclear(group, topic):
             return 0, 2
         if self.blurs_attempts(group) and copy.lease is not None:

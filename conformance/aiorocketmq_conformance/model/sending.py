@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from aiorocketmq_conformance.model.calls import (
-    CONTENT,
     OK,
     UNKNOWN,
     Check,
@@ -11,6 +10,7 @@ from aiorocketmq_conformance.model.calls import (
     Outgoing,
     Recall,
     Send,
+    differences,
 )
 from aiorocketmq_conformance.model.knowledge import Knowledge
 from aiorocketmq_conformance.model.semantics import AGE_OF_CHECKED
@@ -126,11 +126,9 @@ class Sending:
         age = check.ended.at - message.begun.at
         if message.times_checked == 1 and age < patience:
             self._knowledge.report("check", f"checked {age:.3f} s after the send", check.ended, message.id)
-        for name in CONTENT:
-            was, came = getattr(message.outgoing.content, name), getattr(check.content, name)
-            if was != came:
-                text = f"the {name} {was!r} was checked as {came!r}"
-                self._knowledge.report("check", text, check.ended, message.id)
+        for name, was, came in differences(message.outgoing.content, check.content):
+            text = f"the {name} {was!r} was checked as {came!r}"
+            self._knowledge.report("check", text, check.ended, message.id)
 
     def recalled(self, recall: Recall) -> None:
         """Judge the response to a recall."""

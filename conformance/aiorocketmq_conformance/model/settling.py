@@ -185,7 +185,7 @@ class Settling:
             copy.is_free = copy.is_free or change.code == OK or state in (State.GOOD, State.UNCLEAR)
         lease.end = Interval(change.begun.at + change.seconds, change.ended.at + change.seconds)
         lease.was_changed, lease.is_renewed = True, False
-        self._knowledge.note_missed(change.group, copy, lease, change.ended.at)
+        self._knowledge.note_missed(change.group, copy, change.ended.at)
         lease.counts = True if not change.suspend else (False if semantics.checks_leases else None)
         if change.new_handle:
             lease.handles = {**dict.fromkeys(lease.handles, False), change.new_handle: True}
@@ -224,7 +224,7 @@ class Settling:
         copy, lease = recorded[2], recorded[3]
         if begun in copy.settling:
             copy.settling.remove(begun)
-        self._knowledge.note_missed(recorded[0], copy, lease, ended.at)
+        self._knowledge.note_missed(recorded[0], copy, ended.at)
         is_possible = state is State.UNCLEAR and not lease.is_dropped and copy.lease is lease
         is_possible = is_possible and self._knowledge.semantics.checks_leases
         if code == OK and (state is State.GOOD or is_possible):
