@@ -115,11 +115,14 @@ def run_tests(session: nox.Session, kind: str, *, measures: bool = False) -> Non
     if further:
         session.run("pytest", "-m", "not real", *further)
         return
-    script = "import sys; print(sys.version_info >= (3, 12))"
-    is_cheap = str(session.run("python", "-c", script, silent=True)).strip() == "True"
-    coverage = ("--cov", "--cov-report=", "--cov-append") if measures and is_cheap else ()
-    if coverage:
-        session.run("coverage", "erase")
+    coverage: tuple[str, ...] = ()
+    if measures:
+        script = "import sys; print(sys.version_info >= (3, 12))"
+        if str(session.run("python", "-c", script, silent=True)).strip() == "True":
+            session.run("coverage", "erase")
+            coverage = ("--cov", "--cov-report=", "--cov-append")
+        else:
+            session.log("SKIPPED the coverage floors: measuring is cheap from Python 3.12 on only.")
     is_passed = True
     for name in (given.only,) if given.only else PARTS:
         processes, paths = PARTS[name]
@@ -134,8 +137,6 @@ def run_tests(session: nox.Session, kind: str, *, measures: bool = False) -> Non
             is_passed = False
     if not is_passed:
         session.error("Tests failed: see above.")
-    if measures and not is_cheap:
-        session.log("SKIPPED the coverage floors: measuring is cheap from Python 3.12 on only.")
     if coverage and not given.only:
         for package, floor in FLOORS.items():
             session.run("coverage", "report", f"--include=*/{package}/*", f"--fail-under={floor}")

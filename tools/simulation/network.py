@@ -426,8 +426,8 @@ class MemoryTransport:
                 self._failures.pop(queue, None)
             if path.endswith("/QueryAssignment"):
                 # Queues of brokers that are away may not be assigned for a while.
-                for each, (count, *at) in self._failures.items():
-                    self._failures[each] = count + 1, at[0], at[1]
+                for each, (count, began, failed) in self._failures.items():
+                    self._failures[each] = count + 1, began, failed
         except TimeoutError:
             self._give_up(connection, call)
             self._poll_failed(queue, begun)

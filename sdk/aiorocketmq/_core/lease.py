@@ -22,9 +22,9 @@ from typing import Protocol, TypeVar
 MessageT_contra = TypeVar("MessageT_contra", contravariant=True)
 
 
-CHANGED_FIELDS = 10
-START, REVIVE_QUEUE, OFFSET = 0, 3, 7
-ORDERED = "999"
+_CHANGED_FIELDS = 10
+_REVIVE_QUEUE, _OFFSET = 3, 7
+_ORDERED = "999"
 
 
 def corrected_handle(handle: str) -> str:
@@ -36,9 +36,9 @@ def corrected_handle(handle: str) -> str:
     handles of that very form are altered: those of changes behind a separate proxy have one field less.
     """
     fields = handle.split(" ")
-    if len(fields) != CHANGED_FIELDS or fields[REVIVE_QUEUE] == ORDERED or not fields[OFFSET].isdecimal():
+    if len(fields) != _CHANGED_FIELDS or fields[_REVIVE_QUEUE] == _ORDERED or not fields[_OFFSET].isdecimal():
         return handle
-    return " ".join((fields[OFFSET], *fields[START + 1 :]))
+    return " ".join((fields[_OFFSET], *fields[1:]))
 
 
 class LeaseState(Enum):

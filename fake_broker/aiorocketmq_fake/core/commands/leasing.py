@@ -111,8 +111,7 @@ class Leasing:
         """Stop renewing: all leases expire at their present end, as the proxy lost its memory (R12.7)."""
         for leases in list(self._state.leases.renewing.values()):
             for lease in sorted(leases, key=_by_age):
-                self._state.leases.stop_renewing(lease)
-                self.schedule(lease)
+                self.abandon(lease)
 
     def _hold(self, lease: Lease, length: int) -> None:
         if lease.auto_renew:
