@@ -359,13 +359,19 @@ async def test_a_jump_of_a_real_clock_fires_timers_at_once(
     assert messages[0].system_properties.delivery_attempt == 2
 
 
-async def test_a_manual_clock_jumps_forward_at_once_and_never_back(
-    broker: FakeBroker, connect: Callable[..., Any]
-) -> None:
+async def leasing(broker: FakeBroker, connect: Callable[..., Any]) -> Any:
+    """A consumer that has leased a message for ten seconds."""
     consumer = connect(broker)
     await consumer.subscribe("g", "t")
     await consumer.send("t", b"1")
     assert len((await consumer.receive("g", "t", invisible=10, wait=5)).messages) == 1
+    return consumer
+
+
+async def test_a_manual_clock_jumps_forward_at_once_and_never_back(
+    broker: FakeBroker, connect: Callable[..., Any]
+) -> None:
+    await leasing(broker, connect)
     before = broker.clock.now()
     broker.clock.jump(-3600)
     assert broker.clock.now() == before
@@ -378,10 +384,7 @@ async def test_a_manual_clock_jumps_forward_at_once_and_never_back(
 async def test_a_paused_broker_does_nothing_and_makes_up_for_it_once(
     broker: FakeBroker, connect: Callable[..., Any]
 ) -> None:
-    consumer = connect(broker)
-    await consumer.subscribe("g", "t")
-    await consumer.send("t", b"1")
-    assert len((await consumer.receive("g", "t", invisible=10, wait=5)).messages) == 1
+    consumer = await leasing(broker, connect)
     with broker.pause():
         assert broker.clock.next_deadline() is None
         await broker.clock.advance(seconds=60)
@@ -399,10 +402,7 @@ async def test_a_paused_broker_does_nothing_and_makes_up_for_it_once(
 async def test_a_clock_that_is_set_during_a_pause_does_not_end_it(
     broker: FakeBroker, connect: Callable[..., Any], seconds: float
 ) -> None:
-    consumer = connect(broker)
-    await consumer.subscribe("g", "t")
-    await consumer.send("t", b"1")
-    assert len((await consumer.receive("g", "t", invisible=10, wait=5)).messages) == 1
+    consumer = await leasing(broker, connect)
     with broker.pause():
         broker.clock.jump(seconds)
         assert broker.leases("g"), "leases expired during the pause"
@@ -417,10 +417,7 @@ async def test_a_clock_that_is_set_during_a_pause_does_not_end_it(
 async def test_a_poll_that_is_cancelled_during_a_pause_gets_nothing(
     broker: FakeBroker, connect: Callable[..., Any], until: Until
 ) -> None:
-    consumer = connect(broker)
-    await consumer.subscribe("g", "t")
-    await consumer.send("t", b"1")
-    assert len((await consumer.receive("g", "t", invisible=10, wait=5)).messages) == 1
+    consumer = await leasing(broker, connect)
     polling = asyncio.create_task(consumer.receive("g", "t", invisible=10, wait=30))
     await until(lambda: broker.clock.parked)
     with broker.pause():

@@ -80,6 +80,21 @@ async def until(holds: Callable[[], object]) -> None:
             await asyncio.sleep(0.005)
 
 
+async def transactions(story: Story, broker: FakeBroker, producer: Producer) -> None:
+    """Commit, roll back, and leave unknown until the broker has asked."""
+    async with producer.transaction(Message("sure", b"half", tag="t"), check_after=7) as transaction:
+        story.result("transaction", transaction.receipt)
+    with pytest.raises(LookupError):
+        async with producer.transaction(Message("sure", b"no")):
+            raise LookupError
+    async with producer.transaction(Message("sure", b"unknown", properties={"b": "2"})) as transaction:
+        transaction.leave_unknown()
+    async with broker.events.subscribe() as events:
+        while not any(isinstance(event, TransactionChecked) for event in events.take()):
+            await broker.clock.advance(seconds=5)
+    await until(lambda: "phase=OK operation=TransactionEndEvent-3" in story.text())
+
+
 async def test_a_producer(broker: FakeBroker, story: Story) -> None:
     async def check(message: ReceivedMessage) -> Resolution:
         story.result("asked about", message)
@@ -106,17 +121,7 @@ async def test_a_producer(broker: FakeBroker, story: Story) -> None:
         story.result("urgent", await producer.send(Message("urgent", b"now", priority=3)))
         story.result("lite", await producer.send(Message("chat", b"hi", lite_topic="ann")))
         await producer.recall(delayed)
-        async with producer.transaction(Message("sure", b"half", tag="t"), check_after=7) as transaction:
-            story.result("transaction", transaction.receipt)
-        with pytest.raises(LookupError):
-            async with producer.transaction(Message("sure", b"no")):
-                raise LookupError
-        async with producer.transaction(Message("sure", b"unknown", properties={"b": "2"})) as transaction:
-            transaction.leave_unknown()
-        async with broker.events.subscribe() as events:
-            while not any(isinstance(event, TransactionChecked) for event in events.take()):
-                await broker.clock.advance(seconds=5)
-        await until(lambda: "phase=OK operation=TransactionEndEvent-3" in story.text())
+        await transactions(story, broker, producer)
         with broker.faults.refuse("SendMessage", "TOO_MANY_REQUESTS", times=1):
             story.result("after a refusal", await producer.send(Message("orders", b"again")))
         with broker.faults.refuse("SendMessage", "FORBIDDEN"), story.failing("forbidden"):

@@ -22,10 +22,9 @@ from aiorocketmq.message import MessageQueue
 from aiorocketmq.pull_consumer import Offset
 from aiorocketmq.transaction import Resolution
 from aiorocketmq_fake import FakeBroker
-from aiorocketmq_fake.core.values.events import TransactionChecked
 
 from sdk.tests.stories.story import Listening, Story
-from sdk.tests.stories.test_over_grpc import START, TOPICS, Handler, until
+from sdk.tests.stories.test_over_grpc import START, TOPICS, Handler, transactions, until
 
 
 @pytest.fixture
@@ -91,17 +90,7 @@ async def test_a_producer(broker: FakeBroker, story: Story, options: dict[str, A
         story.result("delayed", delayed)
         with story.failing("recall"):
             await producer.recall(delayed)
-        async with producer.transaction(Message("sure", b"half", tag="t"), check_after=7) as transaction:
-            story.result("transaction", transaction.receipt)
-        with pytest.raises(LookupError):
-            async with producer.transaction(Message("sure", b"no")):
-                raise LookupError
-        async with producer.transaction(Message("sure", b"unknown", properties={"b": "2"})) as transaction:
-            transaction.leave_unknown()
-        async with broker.events.subscribe() as events:
-            while not any(isinstance(event, TransactionChecked) for event in events.take()):
-                await broker.clock.advance(seconds=5)
-        await until(lambda: "phase=OK operation=TransactionEndEvent-3" in story.text())
+        await transactions(story, broker, producer)
         with broker.faults.refuse("Remoting.SEND_MESSAGE_V2", "NO_PERMISSION"), story.failing("forbidden"):
             await producer.send(plain)
         with broker.faults.refuse("Remoting.SEND_MESSAGE_V2", "SYSTEM_BUSY", times=1):
