@@ -197,6 +197,10 @@ class ProducerClient(Client):
 
     async def _check(self, message: ReceivedMessage) -> Resolution:
         sending = self._ledger.sendings[int(message.body[1:])]
+        if (
+            sending.result == "open" and not sending.truth
+        ):  # its producer has not decided yet, after a clock jumped
+            return Resolution.UNKNOWN
         return Resolution.COMMIT if sending.truth == "commit" else Resolution.ROLLBACK
 
     def _opened(self, connection: Connection) -> AbstractAsyncContextManager[Producer]:

@@ -138,7 +138,8 @@ class BrokerClock:
         """Move a manual clock: timers fire in order, each at its own time, and every answer is written.
 
         Clients on this clock have their deadlines on it. Before it moves and at each instant with an event it waits
-        until they have done their work: renewals, handlers, settling, receives. That takes at most `patience` real
+        until they have done their work: renewals, handlers, settling, receives, and the first receive after a
+        restart of the broker. That takes at most `patience` real
         seconds, by default 5; work that is still in progress then, such as a handler that waits for the test itself,
         is named in a warning and ignored from then on.
 
@@ -218,8 +219,13 @@ class BrokerClock:
         def parked(client_id: str) -> int:
             return sum(driver.parked.count(client_id) for driver, _ in self._parts)
 
+        def is_missing(client_id: str) -> bool:
+            return any(client_id in driver.parked.missing for driver, _ in self._parts)
+
         if patience != 0:
-            await self._users.wait_idle(WORKING if patience is None else patience, parked, is_settling)
+            await self._users.wait_idle(
+                WORKING if patience is None else patience, parked, is_missing, is_settling
+            )
 
     async def _written(self) -> bool:
         """Wait until every answer of every broker is written; an answer of one may wake another."""

@@ -54,9 +54,14 @@ class ClockUsers:
         return frozenset(user.client_id for user in self._users)
 
     async def wait_idle(
-        self, patience: float, parked: Callable[[str], int], is_settling: Callable[[], bool]
+        self,
+        patience: float,
+        parked: Callable[[str], int],
+        is_missing: Callable[[str], bool],
+        is_settling: Callable[[], bool],
     ) -> None:
-        """Wait until all users are idle, and each poll of theirs is `parked` at a broker.
+        """Wait until all users are idle, each poll of theirs is `parked` at a broker, and none is missing since a
+        restart.
 
         `is_settling` is whether the broker itself has work at this moment. After `patience` real seconds a warning
         names the work in progress, and later calls ignore it.
@@ -65,7 +70,7 @@ class ClockUsers:
         end = loop.time() + patience
         turns = 0
         while self._users:
-            work = self._work(parked)
+            work = self._work(parked, is_missing)
             self._given_up &= work.keys()
             rest = [words for key, words in work.items() if key not in self._given_up]
             if not is_settling() and not rest:
@@ -82,7 +87,7 @@ class ClockUsers:
             turns += 1
             await asyncio.sleep(0 if turns < TURNS else PAUSE)
 
-    def _work(self, parked: Callable[[str], int]) -> dict[Hashable, str]:
+    def _work(self, parked: Callable[[str], int], is_missing: Callable[[str], bool]) -> dict[Hashable, str]:
         """All work in progress, by client and description."""
         work: dict[Hashable, str] = {}
         for user in self._users:
@@ -90,4 +95,6 @@ class ClockUsers:
             work.update({(user, key): f"{client_id}: {words}" for key, words in user.work().items()})
             if (waiting := parked(client_id)) < user.polls:
                 work[user, "polls"] = f"{client_id}: {user.polls} polls, of which the broker holds {waiting}"
+            if is_missing(client_id):
+                work[user, "missing"] = f"{client_id}: has not polled since the broker was started again"
         return work

@@ -82,6 +82,7 @@ class Driver:
         """Make the running event loop that of the broker."""
         self._loop = asyncio.get_running_loop()
         self._thread = threading.get_ident()
+        self.parked.begin()
 
     def check_loop(self) -> None:
         """Raise RuntimeError on another event loop than the broker's."""

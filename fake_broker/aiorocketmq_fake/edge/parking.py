@@ -22,6 +22,9 @@ class Parking:
         self._now: dict[str, Counter[Place]] = {}
         self._most: Counter[str] = Counter()
         """The maximal number of places at which each client was parked at once."""
+        self._before: set[str] = set()
+        self.missing: set[str] = set()
+        """Clients that polled before the broker was stopped and started again, and have not polled since."""
 
     def __len__(self) -> int:
         return len(self._waiting)
@@ -37,6 +40,7 @@ class Parking:
     def add(self, poll_id: int, request: ReceiveRequest | PullRequest) -> None:
         """Add a client's poll."""
         client_id = request.client_id
+        self.missing.discard(client_id)
         place = request.topic, request.queue_id if isinstance(request, PullRequest) else -1
         self._waiting[poll_id] = (asyncio.get_running_loop().create_future(), client_id, place)
         now = self._now.setdefault(client_id, Counter())
@@ -68,6 +72,12 @@ class Parking:
         """
         return len(self._now.get(client_id, ())) >= max(self._most[client_id], at_least)
 
+    def begin(self) -> None:
+        """Expect the clients of before a stop."""
+        self.missing, self._before = self._before, set()
+
     def forget(self) -> None:
-        """Drop the usual numbers of clients: they start again."""
+        """Drop the usual numbers of clients: they start again. Nobody is missing while the broker is stopped."""
+        self._before |= self.missing | self._most.keys()
+        self.missing = set()
         self._most.clear()

@@ -256,3 +256,20 @@ def test_handlers_see_the_attempts_that_the_broker_delivers(
             assert broker.leases("billing") == ()
 
     asyncio.run(asyncio.wait_for(walk(), 20))
+
+
+@pytest.mark.parametrize("end", ["crash", "stop"])
+async def test_the_clock_waits_for_consumers_that_are_not_back_after_a_restart(end: str) -> None:
+    """They back off in real time: without the wait, all leases and retries would pass before their first poll."""
+    async with AsyncExitStack() as stack:
+        broker = await broker_with(stack, ordered=False, backoff=[10, 60], max_attempts=3)
+        handler = Failing(broker)
+        await stack.enter_async_context(consuming(broker, handler))
+        producer = await stack.enter_async_context(Producer(broker.endpoint))
+        await getattr(broker, end)()
+        begun = broker.clock.now()
+        await broker.clock.advance(seconds=5)  # nobody can come back now, so it does not wait
+        await broker.start()
+        await producer.send(Message("orders", b"1"))
+        await broker.clock.advance(seconds=71)
+        assert [round(at - begun) for at in handler.times] == [5, 15, 75]
