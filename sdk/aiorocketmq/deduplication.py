@@ -11,11 +11,12 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
+import math
 import secrets
 from collections.abc import Callable
+from functools import partial
 
-import anyio
-
+from aiorocketmq._aio.limit import Limit
 from aiorocketmq._aio.shielding import uninterrupted
 from aiorocketmq._core.outcomes import RetryLater
 from aiorocketmq._deduplication.interface import Claim as Claim, DeduplicationStore as DeduplicationStore
@@ -106,13 +107,11 @@ class DeduplicationHook(Hook):
         except BaseException:
             await uninterrupted(self._release(renewal, key, owner))
             raise
-        limit = anyio.CancelScope()
-
-        def hurry() -> None:
-            limit.deadline = min(limit.deadline, anyio.current_time() + _LAST_SECONDS)
-
+        limit = Limit(math.inf)
         # The handler has done its work, and a stop of the consumer must not cause it to be repeated.
-        await uninterrupted(self._record(renewal, message, key, owner, limit), hurry=hurry)
+        await uninterrupted(
+            self._record(renewal, message, key, owner, limit), hurry=partial(limit.shorten, _LAST_SECONDS)
+        )
 
     def _stored_key(self, message: ReceivedMessage) -> str:
         """Return the key with its scope; JSON, so that no two scopes and keys give the same text."""
@@ -122,22 +121,22 @@ class DeduplicationHook(Hook):
         return json.dumps([*scope, self._key(message)])
 
     async def _record(
-        self, renewal: _Renewal, message: ReceivedMessage, key: str, owner: str, limit: anyio.CancelScope
+        self, renewal: _Renewal, message: ReceivedMessage, key: str, owner: str, limit: Limit
     ) -> None:
         await renewal.end()
         try:
-            with limit:
+            async with limit:
                 await self._store.done(key, owner, self._keep)
         except (
             Exception
         ):  # of the store's code; raising here would certainly cause the message to be handled twice
             logger.exception("%r was handled, but that could not be recorded", message)
-        if limit.cancelled_caught:
+        if limit.is_exceeded:
             logger.error("%r was handled, but that could not be recorded within %g s", message, _LAST_SECONDS)
 
     async def _release(self, renewal: _Renewal, key: str, owner: str) -> None:
         await renewal.end()
-        with anyio.move_on_after(_LAST_SECONDS):
+        async with Limit(_LAST_SECONDS):
             try:
                 await self._store.release(key, owner)
             except Exception:  # the handler's exception matters more; the claim expires

@@ -11,6 +11,7 @@ from typing import Self, Unpack
 
 import anyio
 
+from aiorocketmq._aio.limit import Limit
 from aiorocketmq._aio.shielding import uninterrupted
 from aiorocketmq._aio.tasks import Watch
 from aiorocketmq._core.names import check_group
@@ -214,11 +215,11 @@ class PullConsumer:
             await fetching.close()
             if self._committing is not None:
                 self._committing.cancel()
-                with anyio.move_on_after(session.timeouts.stop):
+                async with Limit(session.timeouts.stop):
                     if (error := await self._commit_due(fetching)) is not None:
                         logger.warning("the last offsets were not committed: %s", error)
             if self._deferred is not None:
-                with anyio.move_on_after(session.timeouts.stop):
+                async with Limit(session.timeouts.stop):
                     await self._deferred.close()
         finally:
             self._fetching = self._deferred = None

@@ -9,10 +9,10 @@ import asyncio
 import logging
 import math
 from collections.abc import Callable
-
-import anyio
+from functools import partial
 
 from aiorocketmq._aio.decompression import unpacked_body
+from aiorocketmq._aio.limit import Limit
 from aiorocketmq._aio.shielding import uninterrupted
 from aiorocketmq._core.bodies import answer_limit
 from aiorocketmq._core.endpoint import Endpoint
@@ -148,18 +148,14 @@ class Collecting:
 
     async def unpack(self, seconds: float = math.inf) -> None:
         """Decompress the remaining bodies within `seconds`."""
-        scope = anyio.CancelScope(deadline=anyio.current_time() + seconds)
+        limit = Limit(seconds)
+        await uninterrupted(self._unpack_aside(limit), hurry=partial(limit.shorten, self._grace))
 
-        def hurry() -> None:
-            scope.deadline = min(scope.deadline, anyio.current_time() + self._grace)
-
-        await uninterrupted(self._unpack_aside(scope), hurry=hurry)
-
-    async def _unpack_aside(self, scope: anyio.CancelScope) -> None:
+    async def _unpack_aside(self, limit: Limit) -> None:
         loop, executor = asyncio.get_running_loop(), self._session.network.executor
         aside = self._aside
         try:
-            with scope:
+            async with limit:
                 while aside:
                     message = aside[0]
                     size = len(message.body)
@@ -171,7 +167,7 @@ class Collecting:
                     if self._size >= self._most and aside:
                         self.is_cut = True
                         break
-        # An executor that is shut down or broken; the scope keeps its own cancellation to itself.
+        # An executor that is shut down or broken; the limit keeps its own cancellation to itself.
         except (RuntimeError, asyncio.CancelledError) as error:
             raise UsageError(
                 f"the connection's executor cannot decompress a message: {error!r}", group=self._group

@@ -5,12 +5,12 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Iterable, Sequence
-from contextlib import suppress
 from functools import partial
 from typing import TypeVar
 
 import anyio
 
+from aiorocketmq._aio.limit import Limit
 from aiorocketmq._core.codes import Code
 from aiorocketmq._core.endpoint import Endpoint
 from aiorocketmq._core.lease import Lease, LeaseState, Outcome, Step, StepNotAllowedError, corrected_handle
@@ -196,9 +196,8 @@ class LeaseSettler:
 
     async def abandon_all(self, messages: Iterable[ReceivedMessage]) -> None:
         """Release all messages that are not settled, concurrently and within a few seconds; never raises."""
-        # Not anyio's time limit: it lets a cancellation pass that a call has raised anew, without its text.
-        with anyio.CancelScope(shield=True), suppress(TimeoutError):
-            async with asyncio.timeout(_ABANDON_SECONDS):
+        with anyio.CancelScope(shield=True):
+            async with Limit(_ABANDON_SECONDS):
                 await asyncio.gather(
                     *(self._abandon(message) for message in messages if not message.is_settled)
                 )

@@ -12,9 +12,8 @@ from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any
 
-import anyio
-
 from aiorocketmq._aio.forks import watch
+from aiorocketmq._aio.limit import Limit
 from aiorocketmq._aio.shielding import uninterrupted
 from aiorocketmq._aio.tasks import MOST_CRASHES, Arguments, Result, Tasks, Watch
 from aiorocketmq._core.endpoint import Endpoint
@@ -160,11 +159,11 @@ class Client(ABC):
         self._is_orphaned = True
 
     async def _close(self) -> None:
-        termination = anyio.CancelScope(deadline=anyio.current_time() + self.timeouts.stop)
-        await uninterrupted(self._close_all(termination, asyncio.current_task()), hurry=termination.cancel)
+        limit = Limit(self.timeouts.stop)
+        await uninterrupted(self._close_all(limit, asyncio.current_task()), hurry=limit.shorten)
 
-    async def _close_all(self, termination: anyio.CancelScope, caller: asyncio.Task[object] | None) -> None:
-        with termination:
+    async def _close_all(self, limit: Limit, caller: asyncio.Task[object] | None) -> None:
+        async with limit:
             await self._terminate_session()
         await self._tasks.end(spare=caller)
         await self._disconnect()

@@ -315,6 +315,7 @@ async def test_a_lock_that_cannot_be_renewed_is_lost_and_taken_again(
         assert not requests(server, RequestCode.UNLOCK_BATCH_MQ)
         script.answers[RequestCode.LOCK_BATCH_MQ] = granting(0)
         await until(lambda: reader.assigned == (first,))
+        await until(lambda: requests(server, RequestCode.UNLOCK_BATCH_MQ))
         (unlock,) = requests(server, RequestCode.UNLOCK_BATCH_MQ)
         assert [each["queueId"] for each in json.loads(unlock.body)["mqSet"]] == [1]
         script.answers[RequestCode.LOCK_BATCH_MQ] = granting(0, 1)
