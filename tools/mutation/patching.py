@@ -1,4 +1,4 @@
-"""Gives functions that are loaded already the code of a mutant, so that a forked child need not import anything."""
+"""Gives functions that are loaded already the code of a mutant, so that nothing need be imported again."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import gc
 import importlib
 import pkgutil
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from types import CodeType, FunctionType
 
@@ -16,11 +16,11 @@ PROGRAMS = ("__main__", "process_main")
 
 
 class Loaded:
-    """All modules of the packages, and their functions."""
+    """All modules of some packages, and their functions."""
 
-    def __init__(self) -> None:
+    def __init__(self, packages: Iterable[str] | None = None) -> None:
         """Import everything, from where `sys.path` has it."""
-        for package in OURS:
+        for package in OURS if packages is None else packages:
             module = importlib.import_module(package)
             for info in pkgutil.walk_packages(module.__path__, f"{package}."):
                 if info.name.rpartition(".")[2] not in PROGRAMS:
@@ -42,21 +42,27 @@ class Loaded:
         False if that is not enough, or not wanted `in_place`: then all modules are forgotten, and imported once more by
         who needs them. In place, nobody notices a change of what an import has computed by calling a function.
         """
-        old, new = compile(before, path, "exec"), compile(after, path, "exec")
-        if in_place and _own_shape(old) == _own_shape(new):
-            codes = dict(_functions(new))
-            changed = [name for name, code in _functions(old) if _shape(code) != _shape(codes[name])]
-            functions = {name: self._functions.get((str(path), name), []) for name in changed}
-            is_made = any((str(path), name) in self._makers for name in changed)
+        if in_place and (swaps := self.swaps(path, before, after)) is not None:
+            is_made = any((str(path), function.__qualname__) in self._makers for function in swaps)
             try:
-                if all(functions.values()) and not is_made:
-                    for name, found in functions.items():
-                        for function in found:
-                            function.__code__ = codes[name]
+                if not is_made:
+                    swap(swaps)
                     return True
             except ValueError:
                 pass  # It has other variables of its outer function.
         return self.forget()
+
+    def swaps(self, path: Path, before: str, after: str) -> dict[FunctionType, CodeType] | None:
+        """Return the code that the functions of `path` have by the changed text; None if other things change too."""
+        old, new = compile(before, path, "exec"), compile(after, path, "exec")
+        if _own_shape(old) != _own_shape(new):
+            return None
+        codes = dict(_functions(new))
+        changed = [name for name, code in _functions(old) if _shape(code) != _shape(codes[name])]
+        functions = {name: self._functions.get((str(path), name), []) for name in changed}
+        if not all(functions.values()):
+            return None
+        return {function: codes[name] for name, found in functions.items() for function in found}
 
     def forget(self) -> bool:
         """Forget all modules of ours, of tests and of tools; return False."""
@@ -64,6 +70,12 @@ class Loaded:
             if name.partition(".")[0] in (*OURS, *TESTS) and not name.startswith("tools.mutation"):
                 del sys.modules[name]
         return False
+
+
+def swap(codes: Mapping[FunctionType, CodeType]) -> None:
+    """Give functions other code; ValueError if one has other variables of its outer function."""
+    for function, code in codes.items():
+        function.__code__ = code
 
 
 def _functions(code: CodeType) -> Iterator[tuple[str, CodeType]]:

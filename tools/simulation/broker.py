@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
 from contextlib import ExitStack
 from random import Random
 from typing import Any
@@ -23,8 +22,6 @@ from tools.simulation.network import Network
 
 FLUSH = 0.02
 """The longest wait for the disk in seconds."""
-
-MakeCore = Callable[..., Broker]
 
 
 class Disk:
@@ -106,7 +103,6 @@ class Machine:
         seed: int,
         has_disk: bool,
         leader: Machine | None = None,
-        core: MakeCore = Broker,
     ) -> None:
         """`leader` is another one of its cluster; `has_disk` is needed to survive a loss of power."""
         self.name = name
@@ -119,7 +115,6 @@ class Machine:
         self._profile = profile
         self._seed = seed
         self._leader = leader
-        self._make = core
         self._disk = Disk() if has_disk else None
         self._random = Random(f"{seed}/{name}/disk")
         self._journal: MemoryJournal | None = None
@@ -129,9 +124,7 @@ class Machine:
     def _new_core(self) -> Broker:
         host, port = split(self.address)
         # From the beginning of time: what is replayed must have happened after it.
-        return self._make(
-            self._profile, now=START, rng=Random(self._seed), host=host, port=port, name=self.name
-        )
+        return Broker(self._profile, now=START, rng=Random(self._seed), host=host, port=port, name=self.name)
 
     def _boot(self, core: Broker) -> Node:
         if self._disk is not None:

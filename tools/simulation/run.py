@@ -14,10 +14,9 @@ from aiorocketmq_conformance.explore.timeline import timeline
 from aiorocketmq_conformance.model.judgement import judge
 from aiorocketmq_conformance.model.semantics import semantics_of
 from aiorocketmq_conformance.targets.declarations import DECLARATIONS
-from aiorocketmq_fake.core.broker import Broker
 from aiorocketmq_fake.core.values.profiles import PROFILES
 
-from tools.simulation.broker import Machine, MakeCore
+from tools.simulation.broker import Machine
 from tools.simulation.clients import CONSUMERS, LEAVING, Client, ProducerClient
 from tools.simulation.door import BrokerDoor
 from tools.simulation.faults import Faults
@@ -63,13 +62,13 @@ class Outcome:
         return frozenset(each.rule for each in self.broken)
 
 
-def run(world: World, *, core: MakeCore = Broker, is_traced: bool = False) -> Outcome:
-    """Run a world in virtual time; `core` makes the cores of its brokers."""
+def run(world: World, *, is_traced: bool = False) -> Outcome:
+    """Run a world in virtual time."""
     loop = VirtualLoop()
     outcome = Outcome(world, [])
     try:
         with _errors_logged() as errors:
-            simulation = Simulation(world, loop, outcome, core, is_traced=is_traced)
+            simulation = Simulation(world, loop, outcome, is_traced=is_traced)
             try:
                 loop.run_until_complete(simulation.run())
             except DeadlockError as error:
@@ -132,9 +131,7 @@ def _errors_logged() -> Iterator[list[str]]:
 class Simulation:
     """One world while it runs."""
 
-    def __init__(
-        self, world: World, loop: VirtualLoop, outcome: Outcome, core: MakeCore, *, is_traced: bool
-    ) -> None:
+    def __init__(self, world: World, loop: VirtualLoop, outcome: Outcome, *, is_traced: bool) -> None:
         self.network = Network(loop, Random(f"{world.seed}/network"), self._door)
         self.network.is_traced = is_traced
         self._world = world
@@ -153,7 +150,6 @@ class Simulation:
                 seed=world.seed + place,
                 has_disk=world.has_disk,
                 leader=self._machines[0] if self._machines else None,
-                core=core,
             )
             self._machines.append(machine)
         plans = [*world.producers, *world.consumers]

@@ -13,7 +13,6 @@ from typing import Self
 from zlib import crc32
 
 from aiorocketmq_fake.broker import FakeBroker
-from aiorocketmq_fake.core.broker import Broker
 from aiorocketmq_fake.core.values.choices import LiteService
 from aiorocketmq_fake.core.values.events import Event, TransactionChecked
 from aiorocketmq_fake.core.values.profile import Profile
@@ -54,14 +53,13 @@ _SWITCHED_ON = {
 
 
 class BundledFake:
-    """`FakeBroker` with one profile, by name or value; `core` creates its core, for mutants."""
+    """`FakeBroker` with one profile, by name or value."""
 
     def __init__(
         self,
         profile: str | Profile,
         *,
         declaration: Declaration,
-        core: Callable[..., Broker] = Broker,
         record: Path | None = None,
         driven: bool = False,
     ) -> None:
@@ -82,7 +80,6 @@ class BundledFake:
             mode = "cluster" if name.endswith("-cluster") else "local"
             self._shipped = replace(declaration, absences=absences((5, 5, 0), mode))
         self.declaration = self._shipped.having(frozenset(self._switches))
-        self._core = core
         self._record = record
         self._driven = driven
         self.is_in_memory = driven
@@ -110,7 +107,6 @@ class BundledFake:
             profile=profile,
             clock="manual",
             start=START if self._driven else None,
-            core=self._core,
             tls=tls,
             remoting_port=0 if "remoting" in case.needs else None,
             make_port=host.port if self.is_in_memory else GrpcServer,

@@ -30,9 +30,8 @@ from aiorocketmq_fake.core.values.codes import TopicType
 from aiorocketmq_fake.core.values.model import OutgoingMessage, SendOutcome, TopicConfig
 from aiorocketmq_fake.core.values.profiles import PROFILES
 
-from conformance.tests.mutants.mutant import Mutant
+from conformance.tests.mutants.catalogue import mutant
 from conformance.tests.mutants.proof import BrokenFake
-from conformance.tests.mutants.transactions import ChecksLost
 
 SERVICE = "apache.rocketmq.v2.MessagingService"
 
@@ -194,7 +193,7 @@ async def test_a_broker_that_creates_topics_at_first_use_is_judged(tmp_path: Pat
 async def test_missing_transaction_checks_are_waited_for_once() -> None:
     cases = load().select(["tx.check-*", "tx.born-time*", "tx.reply-lost", "tx.commit"])
     blocks = Blocks()
-    async with BrokenFake(Mutant("never-checks", (), core=ChecksLost)) as broker:
+    async with BrokenFake(mutant("MU56")) as broker:
         run = await Run(cases, broker, blocks=blocks, jobs=1).finish()
     (failure,) = (result for result in run.results if result.verdict is Verdict.FAIL)
     blocked = [result for result in run.results if result.verdict is Verdict.BLOCKED]
@@ -223,7 +222,7 @@ async def test_a_wait_for_a_check_ends_when_another_case_blocks_it() -> None:
         fixture.background(show())
         await tx.within(1000.0, checker, 1, None)
 
-    async with BrokenFake(Mutant("never-checks", (), core=ChecksLost)) as broker:
+    async with BrokenFake(mutant("MU56")) as broker:
         (result,) = (await Run(registry.select(), broker, blocks=Blocks()).finish()).results
     assert (result.verdict, result.detail) == (Verdict.BLOCKED, "none came elsewhere")
     assert 50.0 <= result.target_seconds < 100.0

@@ -18,7 +18,7 @@ from aiorocketmq_conformance.explore.shrinking import shrink
 from aiorocketmq_conformance.probe.clock import SettlingLoop
 from aiorocketmq_conformance.targets.choice import choose
 
-from conformance.tests.mutants.catalogue import MUTANTS
+from conformance.tests.mutants.catalogue import mutant
 from conformance.tests.mutants.exploring import explored
 from conformance.tests.mutants.proof import BrokenFake
 
@@ -32,8 +32,8 @@ def anyio_backend() -> tuple[str, dict[str, Any]]:
     return "asyncio", {"loop_factory": SettlingLoop}
 
 
-def mutant(name: str) -> BrokenFake:
-    return BrokenFake(next(one for one in MUTANTS if one.name == name), driven=True)
+def broken(name: str) -> BrokenFake:
+    return BrokenFake(mutant(name), driven=True)
 
 
 @pytest.mark.parametrize("profile", ["documented", "apache-5.5"])
@@ -46,7 +46,7 @@ async def test_a_correct_fake_stays_clean(profile: str) -> None:
 
 @pytest.mark.parametrize("name", FOUND)
 async def test_a_broken_fake_is_found(name: str) -> None:
-    trial = await explored(next(one for one in MUTANTS if one.name == name), 1, seconds=60, histories=40)
+    trial = await explored(mutant(name), 1, seconds=60, histories=40)
     assert trial.rules
 
 
@@ -57,7 +57,7 @@ def test_a_plan_is_a_function_of_seed_and_number() -> None:
 
 
 async def test_a_failure_is_shrunk_and_replays_as_printed() -> None:
-    async with mutant("MU16") as broker:
+    async with broken("MU16") as broker:
         explorer = Explorer(broker, 1)
         result = await explorer.explore(seconds=60, histories=40)
         assert result.failure is not None
@@ -73,7 +73,7 @@ async def test_a_failure_is_shrunk_and_replays_as_printed() -> None:
 
 
 async def test_a_failure_is_shown_where_it_happens() -> None:
-    async with mutant("MU16") as broker:
+    async with broken("MU16") as broker:
         result = await Explorer(broker, 1).explore(seconds=60, histories=40)
     assert result.failure is not None
     lines = result.failure.lines
@@ -100,7 +100,7 @@ def test_the_command_prints_progress_and_result(capsys: pytest.CaptureFixture[st
 
 def test_the_command_of_a_failure_replays_it() -> None:
     async def failure() -> str:
-        async with mutant("MU16") as broker:
+        async with broken("MU16") as broker:
             result = await Explorer(broker, 1).explore(seconds=60, histories=40)
         return command_of(result, ExploreOptions("fake", 1, 1.0))
 

@@ -42,7 +42,7 @@ def main(arguments: list[str]) -> int:
 def _report(trial: Trial) -> None:
     killers = ", ".join(result.case.id for result in trial.killers)
     mark = "FAIL" if trial.complaints else "ok  "
-    print(f"{mark}  {trial.mutant.name}: {trial.mutant.description}; killed by {killers}")
+    print(f"{mark}  {trial.mutant.name}: {trial.mutant.defect}; killed by {killers}")
     for complaint in trial.complaints:
         print(f"      {complaint}")
     sys.stdout.flush()

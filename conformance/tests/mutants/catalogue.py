@@ -2,26 +2,20 @@
 
 from __future__ import annotations
 
-import importlib
-import pkgutil
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
+from pathlib import Path
 
-from conformance.tests import mutants
-from conformance.tests.mutants.mutant import Mutant
+from conformance.tests.mutants.mutant import Mutant, mutants_of
 
-
-def _found() -> Iterator[Mutant]:
-    """Yield the mutants of every module of this package: each has its own in one tuple."""
-    for info in sorted(pkgutil.iter_modules(mutants.__path__), key=lambda info: info.name):
-        if info.name in {"__main__", "catalogue", "exploring", "kills", "proof"}:
-            continue
-        module = importlib.import_module(f"{mutants.__name__}.{info.name}")
-        for value in vars(module).values():
-            if isinstance(value, tuple) and value and all(isinstance(one, Mutant) for one in value):
-                yield from value
+MUTANTS = tuple(
+    mutant for path in sorted(Path(__file__).parent.glob("*.toml")) for mutant in mutants_of(path)
+)
 
 
-MUTANTS = tuple(_found())
+def mutant(name: str) -> Mutant:
+    """Return the mutant of a name."""
+    return next(each for each in MUTANTS if each.name == name)
+
 
 _LIBRARY = "judges the client library, whose own tests break it; no broker is asked"
 

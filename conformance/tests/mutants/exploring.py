@@ -7,7 +7,6 @@ import asyncio
 import json
 import logging
 import random
-import sys
 import time
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass
@@ -20,10 +19,8 @@ from conformance.tests.mutants.catalogue import MUTANTS
 from conformance.tests.mutants.mutant import Mutant
 from conformance.tests.mutants.proof import BrokenFake
 
-ELSEWHERE = frozenset(
-    {"access", "edges", "limits", "lite", "members", "namespaces", "pull", "unknown_names", "wire"}
-)
-"""Modules of mutants whose subject no history contains, such as rights, limits of requests, and lite topics."""
+ELSEWHERE = frozenset({"access", "edges", "limits", "lite", "members", "namespaces", "pull", "unknown_names"})
+"""Files of mutants whose subject no history contains, such as rights, limits of requests, and lite topics."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,19 +37,6 @@ class Trial:
     seconds: float
 
 
-def subject_of(mutant: Mutant) -> str:
-    """Return the module that has the mutant."""
-    for name, module in sys.modules.items():
-        if name.startswith("conformance.tests.mutants.") and name.rpartition(".")[2] not in {
-            "catalogue",
-            "exploring",
-        }:
-            for value in vars(module).values():
-                if isinstance(value, tuple) and any(one is mutant for one in value):
-                    return name.rpartition(".")[2]
-    raise LookupError(mutant.name)
-
-
 async def explored(mutant: Mutant, seed: int, *, seconds: float, histories: int | None = None) -> Trial:
     """Explore one mutant until it is found, or time is up."""
     started = time.monotonic()
@@ -61,13 +45,13 @@ async def explored(mutant: Mutant, seed: int, *, seconds: float, histories: int 
     rules = tuple(sorted(result.failure.rules)) if result.failure is not None else ()
     taken = round(time.monotonic() - started, 2)
     return Trial(
-        mutant.name, subject_of(mutant), mutant.description, rules, result.histories, result.operations, taken
+        mutant.name, mutant.subject, mutant.defect, rules, result.histories, result.operations, taken
     )
 
 
 def in_scope(mutants: Iterable[Mutant]) -> list[Mutant]:
     """Return the mutants whose subject histories contain."""
-    return [mutant for mutant in mutants if subject_of(mutant) not in ELSEWHERE]
+    return [mutant for mutant in mutants if mutant.subject not in ELSEWHERE]
 
 
 async def _explore(mutants: Sequence[Mutant], seed: int, seconds: float) -> list[Trial]:

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable, Sequence
-from contextlib import asynccontextmanager
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
+from types import TracebackType
+from typing import Self
 
 from aiorocketmq_conformance.case import Case, Level, load
-from aiorocketmq_conformance.probe.proxy import faulty_proxy
 from aiorocketmq_conformance.results import CaseResult
 from aiorocketmq_conformance.runner import Run
-from aiorocketmq_conformance.target import Target
 from aiorocketmq_conformance.targets.declarations import DECLARATIONS
 from aiorocketmq_conformance.targets.fake import BundledFake
 from aiorocketmq_conformance.verdicts import Verdict
@@ -49,30 +47,22 @@ class Trial:
 
 
 class BrokenFake(BundledFake):
-    """The bundled fake with one defect."""
+    """The bundled fake with one defect, which all fakes of this process have meanwhile."""
 
     def __init__(self, mutant: Mutant, *, driven: bool = False) -> None:
         profile = replace(PROFILES[mutant.profile], **mutant.changes)  # type: ignore[arg-type]  # fields by name
-        super().__init__(
-            profile,
-            declaration=DECLARATIONS[f"fake-{mutant.profile}"],
-            core=partial(mutant.core, parts=mutant.parts),
-            driven=driven,
-        )
+        super().__init__(profile, declaration=DECLARATIONS[f"fake-{mutant.profile}"], driven=driven)
         self.spec = f"mutant:{mutant.name}"
-        self._faults = mutant.faults
-        self.is_in_memory = driven and mutant.faults is None
+        self._applied = mutant.applied()
 
-    @asynccontextmanager
-    async def open(self, case: Case) -> AsyncIterator[Target]:
-        """As for the correct fake, behind the mutant's proxy if it has one."""
-        async with super().open(case) as target:
-            if self._faults is None:
-                yield target
-                return
-            async with faulty_proxy(target.endpoint, self._faults) as endpoint:
-                target.endpoint = endpoint
-                yield target
+    async def __aenter__(self) -> Self:
+        self._applied.__enter__()
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._applied.__exit__(kind, error, trace)
 
 
 def victims(mutant: Mutant) -> list[Case]:

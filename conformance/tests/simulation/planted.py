@@ -10,7 +10,6 @@ import sys
 from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass
-from functools import partial
 from typing import Any
 
 from aiorocketmq._aio.event import Signal
@@ -34,8 +33,8 @@ from aiorocketmq_fake.core.commands.polls import PollBook
 from aiorocketmq_fake.core.records.half_messages import HalfMessages
 from aiorocketmq_fake.edge.driver import Driver
 
-from conformance.tests.mutants.catalogue import MUTANTS
-from tools.simulation.broker import MakeCore
+from conformance.tests.mutants.catalogue import mutant
+from conformance.tests.mutants.mutant import Mutant
 from tools.simulation.promises import BREAKS
 from tools.simulation.run import Outcome, run
 from tools.simulation.world import World, generate
@@ -58,16 +57,18 @@ class Planted:
     """A promise that it breaks in the world of the seed."""
     swap: tuple[Owner, str, object] | None = None
     """An attribute, and what replaces it."""
-    core: MakeCore = Broker
+    mutant: Mutant | None = None
     needs: Callable[[World], bool] = lambda world: True
     """Whether a world has what the bug is about; others are skipped by the search."""
 
     @contextmanager
     def planted(self) -> Iterator[None]:
-        """Replace the attribute until the block is left."""
-        if self.swap is None:
-            yield
+        """Replace the attribute, or apply the mutant, until the block is left."""
+        if self.mutant is not None:
+            with self.mutant.applied():
+                yield
             return
+        assert self.swap is not None, "a bug has the one or the other"
         owner, name, value = self.swap
         before = vars(owner)[name]
         setattr(owner, name, value)
@@ -79,7 +80,7 @@ class Planted:
     def run(self, world: World) -> Outcome:
         """Run a world with this bug."""
         with self.planted():
-            return run(world, core=self.core)
+            return run(world)
 
 
 def first_found(bug: Planted, seeds: range) -> Outcome | None:
@@ -168,19 +169,18 @@ def _unsettled(self: Any, delivery: Any) -> list[Any]:
     return []
 
 
-class ForgetfulRestart(Broker):
-    """A restart loses half messages."""
-
-    def restart(self, *, now: float) -> None:
-        """Restart."""
-        super().restart(now=now)
+def _forgetful(restart: Callable[..., None]) -> Callable[..., None]:
+    def restarted(self: Any, *, now: float) -> None:
+        restart(self, now=now)
         HalfMessages.__init__(self._half_messages)
+
+    return restarted
 
 
 def _mutant(name: str, seed: int, rule: str) -> Planted:
     """Return one of the mutants that prove the conformance cases."""
-    mutant = next(each for each in MUTANTS if each.name == name)
-    return Planted(name, mutant.description, seed, rule, core=partial(mutant.core, parts=mutant.parts))
+    found = mutant(name)
+    return Planted(name, found.defect, seed, rule, mutant=found)
 
 
 def _fault(*kinds: str, of: str = "") -> Callable[[World], bool]:
@@ -277,7 +277,7 @@ PLANTED = (
         "a restart loses half messages",
         18,
         "lost",
-        core=ForgetfulRestart,
+        (Broker, "restart", _forgetful(Broker.restart)),
         needs=_fault("restart", "kill", of="TRANSACTION"),
     ),
     Planted(
@@ -288,7 +288,7 @@ PLANTED = (
         (Driver, "durable", _nothing_async),
         needs=_fault("power"),
     ),
-    _mutant("MU01", 0, "exception"),
+    _mutant("MU01", 0, "twice"),
     _mutant("MU12", 0, "model: empty"),
     _mutant("MU21", 0, "model: empty"),
     _mutant("MU43", 0, "model: delay"),

@@ -85,7 +85,6 @@ class Parts:
     receiving: type[Receiving] = Receiving
     leasing: type[Leasing] = Leasing
     redelivery: type[Redelivery] = Redelivery
-    dead_letters: type[DeadLetters] = DeadLetters
     checks: type[Checks] = Checks
 
 
@@ -118,7 +117,7 @@ class Broker(ClassicBroker):
         storage = Storage(state)
         self._receive_polls: PollBook[ReceiveRequest] = PollBook(state)
         self._pull_polls: PollBook[PullRequest] = PollBook(state)
-        dead_letters = parts.dead_letters(state, storage)
+        dead_letters = DeadLetters(state, storage)
         self._redelivery = parts.redelivery(state, storage, self._receive_polls, dead_letters)
         self._leasing = parts.leasing(state, self._receive_polls, self._redelivery)
         self._subscriptions = LiteSubscriptions(state)
