@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Callable, Mapping
-from contextlib import AbstractAsyncContextManager, aclosing
+from contextlib import AbstractAsyncContextManager, aclosing, suppress
 from random import Random
 from typing import Any
 
@@ -30,6 +30,8 @@ LEAVING = 90.0
 """Seconds that a client may take to leave."""
 RESTART = 1.0
 """Seconds after which an application that has failed is started again."""
+LOOK = 10.0
+"""Seconds between two looks of a pull consumer at the queues of its topic."""
 ATTEMPTS = 5
 """Attempts of a pull consumer's application at one message."""
 
@@ -327,10 +329,23 @@ class PullClient(ConsumerClient):
         )
 
     async def _use(self, client: PullConsumer) -> None:
-        await _first(asyncio.create_task(self._loop(client)), self._leaving.wait())
+        client.assign(await client.queues(self.topic))
+        assigning = asyncio.create_task(self._assign(client))
+        try:
+            await _first(asyncio.create_task(self._loop(client)), self._leaving.wait())
+        finally:
+            assigning.cancel()
+
+    async def _assign(self, client: PullConsumer) -> None:
+        """Assign the queues of a broker that was away when the client began."""
+        while True:
+            await asyncio.sleep(LOOK)
+            with suppress(RocketMQError):
+                queues = await client.queues(self.topic)
+                if not set(queues) <= set(client.assigned):
+                    client.assign(queues)
 
     async def _loop(self, client: PullConsumer) -> None:
-        client.assign(await client.queues(self.topic))
         async for batch in client:
             for message in batch:
                 for attempt in range(1, ATTEMPTS + 1):

@@ -266,9 +266,8 @@ class Broker(ClassicBroker):
         """Drop the state of the proxy: clients, settings, renewals, transaction memory, parked polls (R12.7).
 
         Topics, messages, offsets, leases, order records and delayed messages stay. No outputs: the callers are
-        disconnected.
+        disconnected. All that happens before the time moves: a proxy does nothing more while its broker is down.
         """
-        self._advance(milliseconds(now))
         self._receive_polls.clear()
         self._pull_polls.clear()
         self._clients.forget_all()
@@ -277,6 +276,7 @@ class Broker(ClassicBroker):
         self._resets.forget_all()
         self._leasing.stop_all_renewals()
         self._transactions.forget_decisions()
+        self._advance(milliseconds(now))
         self._state.outputs = []
 
     # Retention

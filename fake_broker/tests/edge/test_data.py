@@ -12,6 +12,7 @@ import tempfile
 from collections.abc import Awaitable, Callable
 from contextlib import closing
 from dataclasses import replace
+from datetime import UTC, datetime, timedelta
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
@@ -397,6 +398,32 @@ async def test_messages_beyond_the_bound_are_read_from_disk(
         received = await client.receive("g", "t", batch=32, wait=5)
         assert received.bodies == bodies[:32]
         assert [message.body for message in broker.messages("t")] == bodies
+
+
+async def test_polls_of_before_a_kill_take_nothing_while_the_broker_is_down(
+    tmp_path: Path, connect: Callable[..., Any], until: Callable[[Callable[[], object]], Awaitable[None]]
+) -> None:
+    begin = datetime(2026, 1, 1, tzinfo=UTC)
+    async with FakeBroker(data=tmp_path, clock="manual", start=begin) as broker:
+        await broker.create_topic("t", type="DELAY", queues=1)
+        await broker.create_group("g")
+        client = connect(broker)
+        await client.subscribe("g", "t")
+        poll = asyncio.ensure_future(client.receive("g", "t", wait=20))
+        await until(lambda: broker.clock.parked == 1)
+        due = pb.SystemProperties()
+        due.delivery_timestamp.FromDatetime(begin + timedelta(seconds=10))
+        answer = await client.send("t", b"later", delivery_timestamp=due.delivery_timestamp)
+        assert answer.status.code == OK
+        kill(broker)
+    await asyncio.gather(poll, return_exceptions=True)
+    after = begin + timedelta(seconds=15)
+    async with FakeBroker(data=tmp_path, clock="manual", start=after) as broker:
+        assert broker.leases("g") == ()
+        client = connect(broker)
+        await client.subscribe("g", "t")
+        taken = await client.receive("g", "t", wait=5)
+        assert [message.system_properties.delivery_attempt for message in taken.messages] == [1]
 
 
 async def test_a_manual_clocks_events_happen_once(tmp_path: Path, connect: Callable[..., Any]) -> None:
