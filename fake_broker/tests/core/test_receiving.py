@@ -383,10 +383,13 @@ def test_a_waiting_receive_sleeps_through_messages_it_does_not_want(desk: Any) -
 
 
 def test_the_poll_with_a_matching_filter_is_woken(desk: Any) -> None:
+    """R5.18: 5.5.0 asks only the one that ends first, which then takes the message from the others."""
     desk.park(tag="a", polling=10.0)
     matching = desk.park(tag="b", polling=20.0)
     desk.send("y", tag="b")
-    assert list(desk.answers()) == [matching]
+    assert list(desk.answers()) == ([] if desk.profile.only_first_poll_woken else [matching])
+    desk.wait(30.0)
+    assert not any(answer.deliveries for answer in desk.answers().values())
 
 
 def test_a_tag_of_equal_hash_ends_a_real_servers_poll_empty(apache: Any) -> None:

@@ -12,6 +12,7 @@ from aiorocketmq.wire import messages as pb
 from aiorocketmq.wire.methods import METHODS
 
 from aiorocketmq_conformance.case import EXTENSION, SHOULD, case
+from aiorocketmq_conformance.cases.shared.dead_letters import dead_letter_topic
 from aiorocketmq_conformance.consumer import LEASE
 from aiorocketmq_conformance.fixture import Fixture, once_each
 from aiorocketmq_conformance.probe import requests
@@ -46,7 +47,8 @@ async def verify_message(fixture: Fixture) -> None:
 
 @case("life.namespace-isolated", rules=("R14.7",), level=EXTENSION, needs=("namespace",))
 async def namespace_isolated(fixture: Fixture) -> None:
-    """Topics of the same name in two namespaces are isolated."""
+    """Topics of the same name in two namespaces are isolated; their routes, and those of their dead letters, have the
+    names that were asked for."""
     name, group = fixture.fresh("topic"), fixture.fresh("group")
     sides = {}
     for namespace in ("x", "y"):
@@ -69,6 +71,18 @@ async def namespace_isolated(fixture: Fixture) -> None:
         answer = await client.receive_raw(request, deadline=LEASE)
         bodies = [delivery.message.body for delivery in answer.deliveries]
         assert bodies == [namespace.encode()], f"namespace {namespace} receives {bodies}"
+        (delivery,) = answer.deliveries
+        forward = pb.ForwardMessageToDeadLetterQueueRequest(
+            group=request.group,
+            topic=request.message_queue.topic,
+            receipt_handle=delivery.handle,
+            message_id=delivery.id,
+        )
+        assert code_of(await client.unary("ForwardMessageToDeadLetterQueue", forward)) == "OK"
+        for asked in (name, dead_letter_topic(group)):
+            route = await client.query_route(asked, namespace=namespace)
+            named = {(each.topic.name, each.topic.resource_namespace) for each in route.message_queues}
+            assert named == {(asked, namespace)}, f"the route of {asked} in {namespace} is that of {named}"
 
 
 @case(

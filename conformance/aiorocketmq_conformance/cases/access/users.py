@@ -330,17 +330,34 @@ async def _may(client: ProbeClient, right: str, name: str, any_topic: str) -> bo
 
 @case("auth.revoked", rules=("R14.1",), level=EXTENSION, needs=NEEDS, timeout=330.0)
 async def revoked(fixture: Fixture) -> None:
-    """A removed user is refused once the server's caches have expired."""
+    """A removed user, even the last one, is refused once the server's caches have expired."""
     broker = await guarded(fixture)
     key = await broker.user("user")
-    await broker.user("another")
     client = await broker.client(key)
     assert await broker.send(client, "before") == "OK"
-    await fixture.target.revoke(key)
+    for removed in (await broker.user("another"), key):
+        await fixture.target.revoke(removed)
     end = fixture.clock.now() + 300.0
     while (code := await broker.send(client, "after")) != DENIED:
         assert fixture.clock.now() < end, f"a removed user is answered with {code} after five minutes"
         await fixture.clock.sleep(5.0)
+
+
+@case("auth.settings", rules=("R14.2", "R14.5"), level=EXTENSION, needs=NEEDS)
+async def settings_of_two_topics(fixture: Fixture) -> None:
+    """A producer's settings are refused if its user may not send to one of the topics, in any place."""
+    broker = await guarded(fixture)
+    other = await fixture.topic(queues=1)
+    key = await broker.user("user", publish=(broker.topic,))
+    for topics, expected in (
+        ((broker.topic,), "OK"),
+        ((broker.topic, other), DENIED),
+        ((other, broker.topic), DENIED),
+    ):
+        stream = await (await broker.client(key)).open_stream()
+        await stream.send(pb.TelemetryCommand(settings=requests.producer_settings(*topics)))
+        code = code_of(await stream.next())
+        assert code == expected, f"settings with {topics} were answered with {code}"
 
 
 @case("auth.telemetry", rules=("R1.2", "R14.5"), level=EXTENSION, needs=NEEDS)

@@ -60,7 +60,11 @@ async def _consumer_settings(fixture: Fixture, kind: int, *, ordered: bool, atte
     topic = await fixture.topic()
     group = await fixture.group(ordered=ordered, max_attempts=attempts)
     client = await fixture.client()
-    settings = await client.send_settings(requests.consumer_settings(group, {topic: "*"}, kind))
+    own = requests.consumer_settings(group, {topic: "*"}, kind)
+    # What a client sends is replaced.
+    own.backoff_policy.max_attempts = attempts + 1
+    requests.duration(own.backoff_policy.customized_backoff.next.add(), 3.0)
+    settings = await client.send_settings(own)
     assert settings.client_type == kind
     assert settings.subscription.group.name == group
     assert [entry.topic.name for entry in settings.subscription.subscriptions] == [topic]

@@ -9,7 +9,7 @@ from aiorocketmq.wire import messages as pb
 from aiorocketmq_conformance.case import case
 from aiorocketmq_conformance.consumer import LEASE, Consumer
 from aiorocketmq_conformance.fixture import Fixture
-from aiorocketmq_conformance.probe.answers import Delivery, code_of
+from aiorocketmq_conformance.probe.answers import Delivery, code_of, entry_codes
 from aiorocketmq_conformance.probe.client import ProbeClient
 from aiorocketmq_conformance.probe.push import Handler, PushClient, interval
 from aiorocketmq_conformance.tolerances import PROMPT, QUIET_WINDOW, expiry_window, nack_window, wake_window
@@ -73,16 +73,18 @@ async def auto_renew_holds(fixture: Fixture) -> None:
 
 @case("push.auto-renew-original-handle", rules=("R7.10", "R6.7"), needs=RENEWING, timeout=150.0)
 async def auto_renew_original_handle(fixture: Fixture) -> None:
-    """After the server renewed a lease, an ack with the handle first delivered is OK and final."""
+    """After the server renewed a lease, an ack with the handle first delivered is OK and final, by its own client
+    only."""
     topic = await fixture.topic(1)
     consumer = await _consumer(fixture, topic)
+    other = await _consumer(fixture, topic, group=consumer.group)
     await fixture.send(topic, "m")
     leased = await consumer.one(auto_renew=True, invisible=None)
     await _stay_alive(fixture, consumer, leased.at + KEPT_LEASE + 5.0)
+    assert "OK" not in entry_codes(await other.client.ack(topic, other.group, leased))
     await consumer.ack(leased)
     # The renewed lease would last another minute; termination of its client ends it at once.
     await consumer.client.terminate(consumer.group)
-    other = await _consumer(fixture, topic, group=consumer.group)
     await fixture.expect_settled(other, 1.0, "acked after a renewal")
 
 

@@ -6,9 +6,10 @@ import asyncio
 
 from aiorocketmq.wire import messages as pb
 
-from aiorocketmq_conformance.case import case
+from aiorocketmq_conformance.case import SHOULD, case
 from aiorocketmq_conformance.consumer import LEASE, SHORT_POLL, Consumer
 from aiorocketmq_conformance.fixture import Fixture, once_each
+from aiorocketmq_conformance.probe import requests
 from aiorocketmq_conformance.probe.answers import Delivery, code_name, code_of
 from aiorocketmq_conformance.tolerances import (
     PROMPT,
@@ -105,6 +106,20 @@ async def empty_await(fixture: Fixture, poll: float) -> None:
     assert not answer.deliveries
     fixture.note("took", round(answer.took, 3))
     empty_poll_window(fixture.target, poll).check(answer.took, "an empty receive ended")
+
+
+@case("simple.poll-from-deadline", rules=("5.1 row 3",), level=SHOULD, timeout=90.0)
+async def poll_from_deadline(fixture: Fixture) -> None:
+    """Without a poll time a receive waits until half of the client's request timeout before its deadline."""
+    _, consumer = await fixture.subscribed()
+    kind = pb.ClientType.SIMPLE_CONSUMER
+    settings = requests.consumer_settings(consumer.group, {consumer.topic: "*"}, kind)
+    for timeout, deadline in ((4.0, 12.0), (12.0, 14.0)):
+        requests.duration(settings.request_timeout, timeout)
+        await consumer.client.send_settings(settings)
+        answer = await consumer.receive(poll=None, deadline=deadline)
+        assert answer.error is None
+        empty_poll_window(fixture.target, deadline - timeout / 2).check(answer.took, "an empty receive ended")
 
 
 @case("simple.many-waiters", rules=("R5.18", "R5.20"))

@@ -10,6 +10,7 @@ from aiorocketmq_conformance.cases.shared.dead_letters import (
     dead_letter_topic,
     dead_letters,
     failing_consumer,
+    forward,
     reading_group,
 )
 from aiorocketmq_conformance.cases.shared.nack import exhaust, nack, retry_within
@@ -17,7 +18,7 @@ from aiorocketmq_conformance.consumer import SHORT_POLL, Consumer, Sent
 from aiorocketmq_conformance.fixture import Fixture
 from aiorocketmq_conformance.probe.answers import Delivery, code_of
 from aiorocketmq_conformance.probe.telemetry import StreamEnded
-from aiorocketmq_conformance.tolerances import PROMPT, QUIET_WINDOW, expiry_window
+from aiorocketmq_conformance.tolerances import PROMPT, QUIET_WINDOW, expiry_window, wake_window
 
 LIMITED = ("dlq",)
 
@@ -123,6 +124,27 @@ async def consumable(fixture: Fixture) -> None:
     assert not third, f"acked, and delivered again: {third}"
 
 
+@case("dlq.wakes", rules=("R7.6", "R5.20"), level=SHOULD, needs=LIMITED)
+async def wakes(fixture: Fixture) -> None:
+    """A dead letter completes a receive that waits for one at once."""
+    readers = await reading_group(fixture)
+    topic, consumer = await fixture.subscribed(1)
+    await fixture.send(topic, "first", "second")
+    first, second = await consumer.take(2, settle=False)
+    await forward(consumer, first)
+    reader = await dead_letter_reader(fixture, consumer, readers)
+    await reader.take(1, within=2 * PROMPT)
+    waiting = fixture.background(reader.receive(poll=15.0))
+    await fixture.clock.sleep(3.0)
+    assert not waiting.done(), "the poll ended before there was another dead letter"
+    await forward(consumer, second)
+    moved = fixture.clock.now()
+    answer = await waiting
+    assert [one.id for one in answer.deliveries] == [second.id]
+    wake_window(fixture.target).check(answer.deliveries[0].at - moved, "the waiting poll was answered")
+    await reader.ack(*answer.deliveries)
+
+
 @case("dlq.gone-from-source", rules=("R5.26", "R7.6"), needs=LIMITED, timeout=150.0)
 async def gone_from_source(fixture: Fixture) -> None:
     """A message that became a dead letter is not delivered to its group again."""
@@ -219,9 +241,7 @@ async def outlives_group(fixture: Fixture) -> None:
     readers = await reading_group(fixture)
     topic, consumer = await fixture.subscribed(1)
     (sent,) = await fixture.send(topic, "m")
-    delivery = await consumer.one()
-    reply = await consumer.client.forward_to_dead_letters(delivery, 17)
-    assert code_of(reply) == "OK"
+    await forward(consumer, await consumer.one())
     reader = await dead_letter_reader(fixture, consumer, readers)
     await fixture.target.admin.delete_group(consumer.group)
     assert [one.id for one in await reader.take(1, within=30.0)] == [sent.id]

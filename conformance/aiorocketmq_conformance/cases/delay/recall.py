@@ -29,15 +29,17 @@ async def handle(fixture: Fixture) -> None:
 
 @case("recall.before-due", rules=("R4.25",), level=EXTENSION, needs=NEEDS, timeout=120.0)
 async def before_due(fixture: Fixture) -> None:
-    """A recall before the delivery time returns the message's id; the message is never delivered, others are."""
-    topic, consumer = await prepared(fixture)
-    (sent,) = await later(fixture, topic, AHEAD, "recalled")
-    (other,) = await later(fixture, topic, AHEAD, "kept")
-    await fixture.clock.sleep(1.0)
-    producer = await fixture.producer(topic)
-    reply = await producer.recall(topic, sent.receipt.recall_handle)
-    assert (code_of(reply), reply.message_id) == ("OK", sent.id), f"answered with {reply}"
-    once_each([other], await consumer.receive_for(AHEAD + 15.0, settle=True))
+    """A recall before the delivery time returns the message's id; the message is never delivered, others are. So in
+    mixed topics, too."""
+    for kind in ("DELAY", "MIXED") if fixture.target.has("type.mixed") else ("DELAY",):
+        topic, consumer = await fixture.subscribed(1, type=kind)
+        (sent,) = await later(fixture, topic, AHEAD, "recalled")
+        (other,) = await later(fixture, topic, AHEAD, "kept")
+        await fixture.clock.sleep(1.0)
+        producer = await fixture.producer(topic)
+        reply = await producer.recall(topic, sent.receipt.recall_handle)
+        assert (code_of(reply), reply.message_id) == ("OK", sent.id), f"{kind} was answered with {reply}"
+        once_each([other], await consumer.receive_for(AHEAD + 15.0, settle=True))
 
 
 @case("recall.only-target", rules=("R4.26",), level=EXTENSION, needs=NEEDS, timeout=120.0)

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 
+from aiorocketmq.wire import messages as pb
+
 from aiorocketmq_conformance.case import SHOULD, case
 from aiorocketmq_conformance.consumer import Consumer
 from aiorocketmq_conformance.fixture import Fixture
@@ -62,6 +64,31 @@ async def inflight_survives_restart(fixture: Fixture) -> None:
     for one in deliveries:
         window.check_return(leased[0], one)
         assert one.attempt == 2
+
+
+@case(
+    "push.restart-ends-renewals",
+    rules=("R7.8", "R12.7"),
+    level=SHOULD,
+    needs=(*RESTART, "autorenew"),
+    timeout=400.0,
+)
+async def restart_ends_renewals(fixture: Fixture) -> None:
+    """After a restart no lease is renewed any more, of any client: all are redelivered to others at their ends."""
+    topic, kind = await fixture.topic(1), pb.ClientType.PUSH_CONSUMER
+    first = await fixture.consumer(topic, kind=kind)
+    second = await fixture.consumer(topic, group=first.group, prime=False, kind=kind)
+    await fixture.send(topic, "m0", "m1")
+    leased = [await each.one(auto_renew=True, invisible=None) for each in (first, second)]
+    for each in (first, second):
+        each.deliveries.clear()
+    await fixture.clock.sleep(FLUSH)
+    await fixture.target.restart()
+    after = await _successor(fixture, first)
+    # A lease that is renewed lasts 60 s (R7.7).
+    within = 60.0 + fixture.number("revive.high") + PROMPT
+    deliveries = await after.take(2, within=within, poll=20.0)
+    assert {(one.id, one.attempt) for one in deliveries} == {(one.id, 2) for one in leased}
 
 
 @case("fifo.restart-keeps-order", rules=("R8.20",), needs=(*RESTART, "type.fifo"), timeout=400.0)

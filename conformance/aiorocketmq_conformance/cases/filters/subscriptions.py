@@ -305,7 +305,8 @@ async def sql_float_int(fixture: Fixture) -> None:
 
 @case("filter.sql-numbers", rules=("R5.25",), level=SHOULD, needs=SQL)
 async def sql_numbers(fixture: Fixture) -> None:
-    """Beside a whole number a text must be one, beside a decimal number any number; others match nothing."""
+    """Beside a whole number a text must be one, beside a decimal number or another text any number; others match
+    nothing."""
     texts = (
         "2",
         "02",
@@ -329,10 +330,11 @@ async def sql_numbers(fixture: Fixture) -> None:
         "n >= 2.5": ["2.5", "2.50", "25e-1", "9223372036854775807"],
         "n = 9223372036854775807": ["9223372036854775807"],
         "n BETWEEN 1.5 AND 2.25": [" 2", "+2", "02", "2", "2.0"],
+        "n > ten": ["9223372036854775807"],
     }
     topic = await fixture.topic(1)
     consumers = [await fixture.consumer(topic) for _ in rows]
-    await _send_all(fixture, topic, {text: {"n": text} for text in texts})
+    await _send_all(fixture, topic, {text: {"n": text, "ten": "10"} for text in texts})
     for consumer, (text, expected) in zip(consumers, rows.items(), strict=True):
         names = await _select(fixture, consumer, text)
         assert [name for name in names if name != "sentinel"] == sorted(expected), text

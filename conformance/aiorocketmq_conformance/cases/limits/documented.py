@@ -206,6 +206,17 @@ async def poll_beside_a_tag_of_equal_hash(fixture: Fixture) -> str:
     return await _poll_ends(fixture, consumer, fixture.send(topic, "m", tag=other))
 
 
+@documented("poll-behind-one-with-another-filter", "ends", rules=("R5.18",))
+async def poll_behind_one_with_another_filter(fixture: Fixture) -> str:
+    """Of two parked polls of a group the one whose filter selects a new message is completed, although the other one
+    ends earlier."""
+    topic = await fixture.topic(1)
+    other = await fixture.consumer(topic, expression="a")
+    consumer = await fixture.consumer(topic, group=other.group, expression="b", prime=False)
+    fixture.background(other.receive(poll=12.0))
+    return await _poll_ends(fixture, consumer, fixture.send(topic, "m", tag="b"))
+
+
 @documented("poll-beside-a-reset", "ends", rules=("R10.6",), needs=("@reset",))
 async def poll_beside_a_reset(fixture: Fixture) -> str:
     """A parked poll is completed when its group is reset to available messages."""

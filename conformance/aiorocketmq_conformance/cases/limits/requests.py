@@ -196,6 +196,7 @@ async def rpc_status_vs_body(fixture: Fixture) -> None:
         "long-key": {"k" * 65: "v"},
         "long-value": {"k": "v" * 257},
         "4-kib": {f"k{number:02}": "v" * 256 for number in range(16)},
+        "4-kib-of-utf8": {f"k{number:02}": "é" * 256 for number in range(8)},
     },
 )
 async def client_properties(fixture: Fixture, properties: dict[str, str]) -> None:

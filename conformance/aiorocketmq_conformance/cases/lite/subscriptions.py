@@ -8,7 +8,15 @@ from contextlib import suppress
 from aiorocketmq.wire import messages as pb
 
 from aiorocketmq_conformance.case import EXTENSION, case
-from aiorocketmq_conformance.cases.shared.lite import ADD, FROM_BEGINNING, NEEDS, REMOVE, REPLACE, open_lite
+from aiorocketmq_conformance.cases.shared.lite import (
+    ADD,
+    FROM_BEGINNING,
+    NEEDS,
+    REMOVE,
+    REPLACE,
+    LiteFixture,
+    open_lite,
+)
 from aiorocketmq_conformance.fixture import FORGOTTEN, Fixture, once_each
 from aiorocketmq_conformance.probe.answers import code_of
 from aiorocketmq_conformance.probe.telemetry import StreamEnded
@@ -23,6 +31,27 @@ async def per_consumer_sets(fixture: Fixture) -> None:
     first, second = await lite.send("l1", "1"), await lite.send("l2", "2")
     once_each(first, await one.receive_for(5.0, settle=True))
     once_each(second, await two.receive_for(5.0, settle=True))
+
+
+@case("lite.waiters", rules=("R4.32", "R5.20"), level=EXTENSION, needs=NEEDS)
+async def waiters(fixture: Fixture) -> None:
+    """An ack completes the receive that waits for the next message of a lite topic, although another consumer of the
+    group has waited for another lite topic for longer."""
+    lite = await open_lite(fixture)
+    idle, busy = await lite.consumer("l1"), await lite.consumer("l2")
+    sent = await lite.send("l2", "1", "2")
+    first = await busy.one(invisible=60.0)
+    fixture.background(idle.receive(poll=20.0))
+    await fixture.clock.sleep(1.0)
+    waiting = fixture.background(busy.receive(poll=20.0))
+    await fixture.clock.sleep(1.0)
+    await busy.ack(first)
+    answer = await waiting
+    once_each(sent, [first, *answer.deliveries])
+    # Servers may check only every ten seconds whether a lite topic has more messages.
+    assert answer.took < 1.0 + PROMPT + 5.0, (
+        f"completed only after {answer.took:.1f} s, at the end of its poll"
+    )
 
 
 @case("lite.partial-add-remove", rules=("R4.33",), level=EXTENSION, needs=NEEDS)
@@ -129,8 +158,11 @@ async def offset_timestamp(fixture: Fixture) -> None:
 
 @case("lite.notify-unsubscribe", rules=("R4.34",), level=EXTENSION, needs=NEEDS)
 async def notify_unsubscribe(fixture: Fixture) -> None:
-    """If lite topics are exclusive, the former subscriber is notified, and receives nothing more."""
+    """If lite topics are exclusive, the former subscriber is notified, and receives nothing more; that of another
+    group does."""
     lite = await open_lite(fixture, exclusive=True)
+    beside = LiteFixture(fixture, lite.topic, await fixture.group(lite_topic=lite.topic, lite_exclusive=True))
+    other = await beside.consumer("l1")
     first = await lite.consumer("l1", "l2")
     second = await lite.consumer("l1")
     stream = first.client.stream
@@ -144,6 +176,7 @@ async def notify_unsubscribe(fixture: Fixture) -> None:
     sent = await lite.send("l1", "m")
     assert not await first.receive_for(5.0)
     once_each(sent, await second.take(1))
+    once_each(sent, await other.take(1))
 
 
 @case("lite.expiry", rules=("R4.33",), level=EXTENSION, needs=NEEDS, timeout=800.0)
@@ -154,8 +187,8 @@ async def subscription_expiry(fixture: Fixture) -> None:
     life = fixture.number("lite.life")
     for _ in range(2):
         await consumer.receive_for(life * 0.6)
+        once_each(await lite.send("l1", "alive"), await consumer.take(1))
         assert await lite.sync(consumer, REPLACE, "l1") == "OK"
-    once_each(await lite.send("l1", "alive"), await consumer.take(1))
     await consumer.receive_for(life + 125.0)
     sent = await lite.send("l1", "too late")
     assert not await consumer.receive_for(PROMPT), "delivered without a subscription"

@@ -40,11 +40,17 @@ async def young_queue_start(fixture: Fixture) -> None:
 
 @case("pull.time-bounds", rules=(*LIVE, "R10.7"), level=EXTENSION, needs=REMOTING)
 async def time_bounds(fixture: Fixture) -> None:
-    """A time before all messages has the offset of the first one, a time after all that of the end."""
+    """A time before all messages has the offset of the first one, a time after all that of the end; with the upper
+    bound, that of the last message stored until then."""
+    before = int(fixture.clock.wall() * 1000 + 0.01) / 1000
     reader = await _reader(fixture)
     now = fixture.clock.wall()
     assert await reader.query_offset("TIMESTAMP", now - 3600.0) == 0
     assert await reader.query_offset("TIMESTAMP", now + 3600.0) == 5
+    assert await reader.probe.offset_at(reader.topic, now + 3600.0, boundaryType="UPPER") == 4
+    if fixture.number("offset.slack") == 0:
+        # Where exact times are known: they were stored at this one.
+        assert await reader.probe.offset_at(reader.topic, before, boundaryType="UPPER") == 4
 
 
 @case("offset.reset-one-group[remoting]", rules=("R10.6",), level=MUST, needs=(*REMOTING, "@reset"))

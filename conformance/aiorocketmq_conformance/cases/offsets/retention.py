@@ -5,7 +5,9 @@ from __future__ import annotations
 from aiorocketmq._remoting.codes import ResponseCode
 
 from aiorocketmq_conformance.case import EXTENSION, SHOULD, case
+from aiorocketmq_conformance.cases.shared.dead_letters import dead_letter_reader, forward, reading_group
 from aiorocketmq_conformance.cases.shared.queues import REMOTING, RemotingReader, over_remoting, trim
+from aiorocketmq_conformance.consumer import SHORT_POLL
 from aiorocketmq_conformance.fixture import Fixture, once_each
 from aiorocketmq_conformance.probe.remoting_answers import response_text
 from aiorocketmq_conformance.tolerances import PROMPT, QUIET_WINDOW
@@ -81,6 +83,22 @@ async def unconsumed_deleted(fixture: Fixture) -> None:
     await fixture.clock.sleep(OLD)
     await fixture.target.admin.delete_expired()
     assert await fixture.sentinel(consumer) == []
+
+
+@case("keep.dead-letters", rules=("R11.1", "R7.6"), level=EXTENSION, needs=(*KEPT, "dlq"), timeout=180.0)
+async def dead_letters_expire(fixture: Fixture) -> None:
+    """Dead letters are deleted like other messages."""
+    readers = await reading_group(fixture)
+    topic, consumer = await fixture.subscribed(1)
+    await fixture.target.admin.set_retention(RETENTION)
+    for text in ("old", "new"):
+        await fixture.send(topic, text)
+        await forward(consumer, await consumer.one())
+        if text == "old":
+            await fixture.clock.sleep(OLD)
+            await fixture.target.admin.delete_expired()
+    reader = await dead_letter_reader(fixture, consumer, readers)
+    assert [one.text for one in await reader.receive_for(SHORT_POLL)] == ["new"]
 
 
 @case("keep.progress-behind-min", rules=("R5.14", "R11.2"), level=EXTENSION, needs=KEPT, timeout=180.0)
@@ -195,13 +213,17 @@ async def expires_over_remoting(fixture: Fixture) -> None:
     timeout=180.0,
 )
 async def before_expiry_over_remoting(fixture: Fixture) -> None:
-    """Messages younger than the retention are kept, also when the broker cleans up."""
+    """Messages younger than the retention are kept, also when the broker cleans up; when all are deleted, the offsets
+    of their queue go on."""
     reader = await over_remoting(fixture)
     await fixture.target.admin.set_retention(RETENTION)
     sent = await reader.send(10)
     await fixture.clock.sleep(0.9 * RETENTION)
     await fixture.target.admin.delete_expired()
     assert (await reader.pull(0)).ids == tuple(one.id for one in sent)
+    await fixture.clock.sleep(OLD - 0.9 * RETENTION)
+    await fixture.target.admin.delete_expired()
+    assert (await reader.query_offset("BEGINNING"), await reader.query_offset("END")) == (10, 10)
 
 
 @case(

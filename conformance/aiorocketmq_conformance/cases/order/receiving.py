@@ -6,7 +6,7 @@ import asyncio
 from collections import Counter, defaultdict
 from itertools import pairwise
 
-from aiorocketmq_conformance.case import case
+from aiorocketmq_conformance.case import SHOULD, case
 from aiorocketmq_conformance.cases.shared.dead_letters import dead_letter_reader, reading_group
 from aiorocketmq_conformance.cases.shared.nack import nack_and_wait
 from aiorocketmq_conformance.consumer import SHORT_POLL, Consumer, Sent
@@ -15,6 +15,8 @@ from aiorocketmq_conformance.probe.answers import Delivery, code_of, entry_codes
 from aiorocketmq_conformance.tolerances import PROMPT, expiry_window, wake_window
 
 ORDERED = ("type.fifo",)
+PLACES = {"a": 0, "order-17": 3, "订单": 7, "😀": 4, "😀😀": 1, "𠮷野家": 3}
+"""Queues of message groups in a topic of eight."""
 
 
 async def one_group(fixture: Fixture, count: int, *, shown: bool = False) -> tuple[Consumer, list[Sent], str]:
@@ -46,6 +48,17 @@ async def same_queue(fixture: Fixture) -> None:
     spread = {group: ids for group, ids in queues.items() if len(ids) > 1}
     assert not spread, f"message groups spread over queues: {spread}"
     assert len({min(ids) for ids in queues.values()}) > 1, "twenty message groups in one of eight queues"
+
+
+@case("fifo.placement", rules=("R4.8", "R4.9"), level=SHOULD, needs=ORDERED)
+async def placement(fixture: Fixture) -> None:
+    """A message group is in the queue that its hash determines, on every server, also if it is of characters beyond
+    16 bits."""
+    topic, consumer = await fixture.subscribed(8, type="FIFO")
+    for group in PLACES:
+        await fixture.send(topic, "m", group=group)
+    deliveries = await consumer.take(len(PLACES))
+    assert {one.message_group: one.queue for one in deliveries} == PLACES
 
 
 @case("fifo.single-group", rules=("R8.4", "R8.9"), needs=ORDERED)
@@ -149,6 +162,26 @@ async def ack_unblocks(fixture: Fixture) -> None:
     woken = answer.deliveries[0].at - acked
     fixture.note("unblocked", round(woken, 4))
     wake_window(fixture.target).check(woken, "the next message was delivered")
+    await consumer.ack(*answer.deliveries)
+
+
+@case("fifo.late-ack-unblocks", rules=("R8.9", "R8.7"), level=SHOULD, needs=ORDERED, timeout=90.0)
+async def late_ack_unblocks(fixture: Fixture) -> None:
+    """When the lease of the head has expired, the ack of the other message of its batch completes a waiting poll with
+    the head."""
+    consumer, _, _ = await one_group(fixture, 2, shown=True)
+    head, following = (await consumer.receive(batch=2, invisible=10.0)).deliveries
+    response = await consumer.client.change_invisible(following, 60.0)
+    assert code_of(response) == "OK"
+    await fixture.clock.sleep(head.at + 13.0 - fixture.clock.now())
+    waiting = fixture.background(consumer.receive(batch=1, poll=20.0))
+    await fixture.clock.sleep(2.0)
+    acked = await consumer.client.ack(consumer.topic, consumer.group, (following.id, response.receipt_handle))
+    assert entry_codes(acked) == ["OK"]
+    at = fixture.clock.now()
+    answer = await waiting
+    assert [(one.text, one.attempt) for one in answer.deliveries] == [("m0", 2)]
+    wake_window(fixture.target).check(answer.deliveries[0].at - at, "the head was delivered")
     await consumer.ack(*answer.deliveries)
 
 

@@ -113,6 +113,8 @@ async def delayed(fixture: Fixture) -> None:
         *(requests.message(topic, f"{span:g}", deliver_at=began + span, born_at=began) for span in spans)
     )
     fixture.note("answer", code_of(reply))
+    if fixture.target.has("recall") and code_of(reply) == "OK" and len(reply.entries) == len(spans):
+        assert all(entry.recall_handle for entry in reply.entries), "a receipt without recall handle"
     at = {"deliver_at": began}
     if reply.status.code != pb.Code.OK:
         await fixture.expect_nothing(consumer, 10.0, "refused, but delivered", sentinel=at)

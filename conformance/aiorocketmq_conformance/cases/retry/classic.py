@@ -179,6 +179,17 @@ async def delay_levels(fixture: Fixture) -> None:
         _window(fixture, seconds).check(at - sent[place].acked_at, f"a message of delay level {level} came")
 
 
+@case("delay.long-levels", rules=SENDING_BACK, level=EXTENSION, needs=(*REMOTING, "@clock"), timeout=9000.0)
+async def long_delay_levels(fixture: Fixture) -> None:
+    """The last delay levels are one and two hours; higher ones are the last."""
+    reader = await over_remoting(fixture)
+    for place, (level, seconds) in enumerate((("17", 3600.0), ("18", 7200.0), ("19", 7200.0))):
+        sent = await reader.send_one(level, None, {"DELAY": level})
+        await fixture.clock.sleep(seconds - 5.0)
+        _, at = await _next(reader, reader.topic, place, within=fixture.number("delay.high") + PROMPT)
+        _window(fixture, seconds).check(at - sent.acked_at, f"a message of delay level {level} came")
+
+
 async def _end(
     reader: RemotingReader,
     group: str,
@@ -237,11 +248,14 @@ async def over_the_classic_protocol(fixture: Fixture) -> None:
     timeout=200.0,
 )
 async def check_over_the_classic_protocol(fixture: Fixture) -> None:
-    """The producer of an undecided half message is asked about it, with all of it, and its decision takes effect."""
+    """The producer of an undecided half message is asked about it, with all of it, and its decision takes effect; also
+    if its connection was a consumer, and is none any more."""
     topic = await fixture.topic(1, type="TRANSACTION")
     reader = await over_remoting(fixture, topic=topic)
     group = fixture.fresh("producers")
+    await reader.join()
     await reader.probe.produce(group, topic)
+    await reader.leave()
     properties = {"TRAN_MSG": "true", "PGROUP": group, "UNIQ_KEY": fixture.fresh("id"), "own": "value"}
     sent = await reader.probe.send(topic, b"m", properties, group=group, flags=PREPARED)
     assert sent.code == ResponseCode.SUCCESS, f"a half message was answered with {response_text(sent)}"

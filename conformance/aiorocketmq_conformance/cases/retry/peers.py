@@ -10,7 +10,7 @@ from aiorocketmq_conformance.cases.shared.nack import exhaust, nack, retry_withi
 from aiorocketmq_conformance.consumer import SHORT_POLL, Consumer
 from aiorocketmq_conformance.fixture import Fixture
 from aiorocketmq_conformance.probe import requests
-from aiorocketmq_conformance.probe.answers import code_of
+from aiorocketmq_conformance.probe.answers import Delivery, code_of
 from aiorocketmq_conformance.tolerances import PROMPT, QUIET_WINDOW, expiry_window
 
 
@@ -32,7 +32,7 @@ async def any_consumer(fixture: Fixture) -> None:
 
 @case("retry.sql-kept", rules=("R5.22",), level=SHOULD, needs=("filter.sql",), timeout=90.0)
 async def sql_kept(fixture: Fixture) -> None:
-    """SQL filters apply to redeliveries as to first deliveries."""
+    """SQL filters apply to redeliveries as to first deliveries, also those of other consumers of the group."""
     topic, consumer = await fixture.subscribed(1)
     sql = pb.FilterExpression(type=pb.FilterType.SQL, expression="price > 10")
     await fixture.send(topic, "cheap", properties={"price": "5"})
@@ -41,7 +41,10 @@ async def sql_kept(fixture: Fixture) -> None:
     await nack(consumer, first)
     second = await consumer.one(expression=sql, within=retry_within(fixture), poll=20.0)
     assert [(one.id, one.attempt) for one in (first, second)] == [(dear.id, 1), (dear.id, 2)]
-    await consumer.ack(second)
+    await nack(consumer, second)
+    other = pb.FilterExpression(type=pb.FilterType.SQL, expression="price < 10")
+    deliveries = await consumer.receive_for(max(SHORT_POLL, fixture.number("nack.high")), expression=other)
+    assert not deliveries, f"delivered against the filter: {deliveries}"
 
 
 @case("retry.filter-changed", rules=("R5.22",), level=INFORMATIONAL, timeout=90.0)
@@ -132,20 +135,33 @@ async def delayed_and_tx(fixture: Fixture, kind: str) -> None:
 
 @case("retry.suspend-not-counted", rules=("R6.15",), level=EXTENSION, needs=("suspend",), timeout=90.0)
 async def suspend_not_counted(fixture: Fixture) -> None:
-    """A message made visible again with the suspend flag is redelivered with the same attempt."""
-    topic, consumer = await fixture.subscribed(1)
-    await fixture.send(topic, "m")
-    first = await consumer.one()
+    """A message made visible again with the suspend flag is redelivered with the same attempt, unless its lease is
+    changed without the flag afterwards."""
+    for changes, attempt in ((1, 1), (2, 2)):
+        topic, consumer = await fixture.subscribed(1)
+        await fixture.send(topic, "m")
+        first = await consumer.one()
+        handle = await _suspended(consumer, first)
+        if changes == 2:
+            response = await consumer.client.change_invisible(first, 1.0, handle=handle)
+            assert code_of(response) == "OK"
+        second = await consumer.one(within=retry_within(fixture) + SHORT_POLL, poll=20.0)
+        assert (second.id, second.attempt) == (first.id, attempt), f"{second} after {changes} changes"
+        await consumer.ack(second)
+
+
+async def _suspended(consumer: Consumer, delivery: Delivery) -> str:
+    """Change a lease to 1 s with the suspend flag; return the new handle."""
     request = pb.ChangeInvisibleDurationRequest(
         group=requests.resource(consumer.group),
-        topic=requests.resource(topic),
-        receipt_handle=first.handle,
-        message_id=first.id,
+        topic=requests.resource(consumer.topic),
+        receipt_handle=delivery.handle,
+        message_id=delivery.id,
         suspend=True,
     )
     requests.duration(request.invisible_duration, 1.0)
-    response = await consumer.client.unary("ChangeInvisibleDuration", request)
+    response: pb.ChangeInvisibleDurationResponse = await consumer.client.unary(
+        "ChangeInvisibleDuration", request
+    )
     assert code_of(response) == "OK"
-    second = await consumer.one(within=retry_within(fixture) + SHORT_POLL, poll=20.0)
-    assert (second.id, second.attempt) == (first.id, 1)
-    await consumer.ack(second)
+    return response.receipt_handle

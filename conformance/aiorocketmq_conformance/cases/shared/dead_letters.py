@@ -5,7 +5,7 @@ from __future__ import annotations
 from aiorocketmq_conformance.cases.shared.nack import exhaust
 from aiorocketmq_conformance.consumer import SHORT_POLL, Consumer
 from aiorocketmq_conformance.fixture import Fixture
-from aiorocketmq_conformance.probe.answers import Delivery
+from aiorocketmq_conformance.probe.answers import Delivery, code_of
 from aiorocketmq_conformance.tolerances import PROMPT
 
 
@@ -32,6 +32,12 @@ async def failing_consumer(fixture: Fixture, *, retries: int, ordered: bool = Fa
 async def dead_letter_reader(fixture: Fixture, failing: Consumer, readers: str) -> Consumer:
     """Return a reader of a group's dead letters, whose topic must exist: servers cache that it does not."""
     return await fixture.consumer(dead_letter_topic(failing.group), group=readers, prime=False)
+
+
+async def forward(consumer: Consumer, delivery: Delivery) -> None:
+    """Move a delivery to the dead letters of its group; AssertionError if the server refuses."""
+    reply = await consumer.client.forward_to_dead_letters(delivery, 17)
+    assert code_of(reply) == "OK", f"a forward was answered with {code_of(reply)}"
 
 
 async def dead_letters(fixture: Fixture, failing: Consumer, readers: str, count: int = 1) -> list[Delivery]:

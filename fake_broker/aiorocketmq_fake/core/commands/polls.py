@@ -128,7 +128,8 @@ class PollBook(Generic[RequestT]):
                 del self.waiting[poll.topic]
 
     def stored(self, topic: str, message: StoredMessage, key: Key | None = None) -> None:
-        """Try one poll of each group (or of one key) whose filter accepts a new message (R5.18)."""
+        """Try one poll of each group (or of one key) whose filter accepts a new message: the first one, or, on some
+        servers, none but the first (R5.18)."""
         keys = self.waiting.get(topic)
         if keys is None:
             return
@@ -136,6 +137,8 @@ class PollBook(Generic[RequestT]):
             for poll in polls:
                 if poll.filter is None or poll.filter.selects(message):
                     self._attempt(poll)
+                    break
+                if self._state.profile.only_first_poll_woken and not poll.apart:
                     break
 
     def wake(self, topic: str, key: Key) -> None:

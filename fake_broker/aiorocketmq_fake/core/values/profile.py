@@ -241,6 +241,8 @@ class Profile:
     """Where a new group starts (O3)."""
     retries_wake_polls: bool = True
     """Parked polls notice redeliveries; 5.2 and 5.3 do not (R5.20, consumption §11.6)."""
+    only_first_poll_woken: bool
+    """If the filter of a group's first parked poll rejects a new message, no other one is tried (R5.18)."""
     reset_wakes_polls: bool
     """Parked polls notice an offset reset (consumption §7)."""
     cancelled_polls_take: bool
