@@ -200,6 +200,11 @@ class Broker(ClassicBroker):
         at = self._state.timers.next()
         return None if at is None else at / 1000
 
+    @property
+    def has_outputs(self) -> bool:
+        """Whether `take_outputs` would return any."""
+        return bool(self._state.outputs)
+
     def take_outputs(self) -> tuple[Output, ...]:
         """Return answers of parked polls and commands for clients since the last call, oldest first."""
         outputs = self._state.outputs

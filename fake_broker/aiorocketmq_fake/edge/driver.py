@@ -181,8 +181,9 @@ class Driver:
         if self.frozen:
             return
         self.core.advance(now)
-        if self.journal is not None and self.clock.is_manual:
-            # A real clock continues by itself after a restart; the journal repeats each step at its own time.
+        if self.journal is not None and (self.clock.is_manual or self.core.has_outputs):
+            # What clients are told must happen again. A real clock does the rest by itself after a restart; the
+            # journal repeats each step of a manual one at its own time.
             self.journal.note("advance", (), {}, now)
         self._wake(now)
         self.settle()

@@ -426,6 +426,24 @@ async def test_polls_of_before_a_kill_take_nothing_while_the_broker_is_down(
         assert [message.system_properties.delivery_attempt for message in taken.messages] == [1]
 
 
+async def test_what_a_waiting_poll_was_given_stays_leased_over_a_kill(
+    tmp_path: Path, connect: Callable[..., Any]
+) -> None:
+    """A timer answers it; no command of a client comes after that."""
+    async with FakeBroker(data=tmp_path) as broker:
+        await broker.create_topic("t", queues=1)
+        await broker.create_group("g")
+        client = connect(broker)
+        await client.subscribe("g", "t")
+        await client.send("t", b"1")
+        await client.receive("g", "t", invisible=1, wait=5)
+        again = await client.receive("g", "t", wait=10)
+        assert again.bodies == [b"1"]
+        kill(broker)
+    async with FakeBroker(data=tmp_path) as broker:
+        assert [lease.attempt for lease in broker.leases("g")] == [2]
+
+
 async def test_a_manual_clocks_events_happen_once(tmp_path: Path, connect: Callable[..., Any]) -> None:
     async with FakeBroker(data=tmp_path, clock="manual") as broker:
         await broker.create_topic("t", type="DELAY", queues=1)
