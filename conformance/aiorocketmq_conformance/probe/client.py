@@ -26,6 +26,8 @@ _SERIALS = itertools.count()
 # (live-broker-consumption 2).
 DEADLINE_MARGIN = 7.0
 _OPTIONS = (
+    # Or a client would inherit the back-off of others that a restarted server has refused.
+    ("grpc.use_local_subchannel_pool", 1),
     ("grpc.max_receive_message_length", -1),
     ("grpc.max_send_message_length", -1),
     ("grpc.enable_retries", 0),
