@@ -463,3 +463,8 @@ def test_who_waits_gets_a_batch_at_once(desk: Any) -> None:
         "b",
         "c",
     ]
+
+
+def test_real_servers_give_every_send_a_transaction_id(documented: Any, apache: Any) -> None:
+    for desk, expected in ((documented, ""), (apache, "m")):
+        assert desk.send("m").transaction_id == expected

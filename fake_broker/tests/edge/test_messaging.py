@@ -335,3 +335,14 @@ async def test_calls_above_the_rate_are_refused_until_time_has_passed(
     assert (await client.send("t", b"4")).status.code == OK
     assert (await client.receive("g", "t")).code == pb.Code.TOO_MANY_REQUESTS
     assert broker.rates() == {"SendMessage": 2, "ReceiveMessage": 0}
+
+
+@pytest.mark.parametrize(
+    ("version", "code"), [("5.0.2", pb.Code.BAD_REQUEST), ("5.0.3", pb.Code.ILLEGAL_POLLING_TIME)]
+)
+async def test_old_clients_know_no_illegal_polling_time(
+    running: Callable[..., Awaitable[FakeBroker]], connect: Callable[..., Any], version: str, code: int
+) -> None:
+    client = connect(await running(profile="apache-5.5"), client_version=version)
+    await client.subscribe("g", "t")
+    assert (await client.receive("g", "t", wait=20, deadline=4.5)).code == code

@@ -499,3 +499,13 @@ async def test_a_delay_level_shows_in_the_message(patient_broker: FakeBroker) ->
         await patient_broker.clock.advance(seconds=0.2)
         pulled = await wire.pulled("t")
         assert b"DELAY\x013\x02REAL_TOPIC\x01t\x02REAL_QID\x010\x02" in pulled.body
+
+
+async def test_classic_clients_compare_tags_themselves() -> None:
+    """A pull returns whatever has the hash of a selected tag, unlike a receive."""
+    async with FakeBroker(profile="apache-5.5", remoting_port=0) as broker:
+        await broker.create_topic("t", queues=1)
+        async with dial(broker) as wire:
+            await fill(wire, "t", "Aa", "BB", "C")
+            answer = await wire.pulled("t", subscription="Aa", expressionType="TAG")
+            assert (answer.code, answer.body.count(b"\xda\xa3\x20\xa7")) == (0, 2)
