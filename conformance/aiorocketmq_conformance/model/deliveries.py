@@ -158,14 +158,13 @@ class Deliveries:
     def _check_lease(self, receive: Receive, one: Delivered, copy: Copy) -> None:
         lease = copy.lease
         if copy.settled is not None and copy.settled_by.step <= one.after.step:
-            if not self._is_behind_a_gap(receive):
+            if not self._is_behind_a_gap(receive, copy):
                 what = "was forwarded to the dead letters" if copy.is_forwarded else "was acknowledged"
                 self._report("settled", f"delivered again after it {what}", one)
         elif lease is not None and lease.settled is None:
             visible = self._knowledge.available(receive.group, copy)
-            if one.at.at < visible.low - self._knowledge.semantics.early and not self._is_behind_a_gap(
-                receive
-            ):
+            is_early = one.at.at < visible.low - self._knowledge.semantics.early
+            if is_early and not self._is_behind_a_gap(receive, copy):
                 until = (
                     "it is renewed"
                     if visible.low == FOREVER
@@ -297,9 +296,28 @@ class Deliveries:
             if other is not message and other.outgoing.content.message_group == content.message_group:
                 yield other
 
-    def _is_behind_a_gap(self, receive: Receive) -> bool:
-        """E5: a server that locks whole queues redelivers what lies behind an un-acked message."""
-        return self._knowledge.semantics.order_by_queue and self._knowledge.group(receive.group).ordered
+    def _is_behind_a_gap(self, receive: Receive, copy: Copy) -> bool:
+        """E5: a server that locks whole queues redelivers what lies behind a message that was not acknowledged; tell
+        whether there may have been one since the delivery of `copy`, or when it was settled."""
+        knowledge = self._knowledge
+        if not (knowledge.semantics.order_by_queue and knowledge.group(receive.group).ordered):
+            return False
+        place = None if copy.lease is None else copy.lease.delivery
+        for (group, topic, _), other in knowledge.copies.items():
+            if (group, topic) != (receive.group, receive.topic) or copy.message.is_before(other.message):
+                continue
+            before = None if other.lease is None else other.lease.delivery
+            if place is not None and before is not None:
+                if place.queue != before.queue or place.offset <= before.offset:
+                    continue
+                if before.at.step > place.at.step:
+                    return True
+            if other.settled is None or other.is_free:
+                return True
+            settled = copy.settled
+            if settled is not None and settled != other.settled and other.settled_by.step > settled.step:
+                return True
+        return knowledge.is_unclear(receive.group, receive.topic)
 
     def _lease(self, receive: Receive, one: Delivered, copy: Copy) -> None:
         length = receive.invisible

@@ -233,9 +233,11 @@ class Story:
         begun: float | None = None,
         poll: float = 5.0,
         batch: int = 32,
+        queue: int = 0,
+        selected: str = "*",
         **changes: Any,
     ) -> Story:
-        """Pull from queue 0 now, after waiting since `begun`; the messages lie at `first` and behind it."""
+        """Pull from queue 0 now, after waiting since `begun`; the messages lie in `queue` at `first` and behind it."""
         now, self.now = self.now, self.now if begun is None else begun
         start, self.now = self.instant(), now
         first = offset if first is None else first
@@ -244,7 +246,7 @@ class Story:
                 content=self.content(name, **changes),
                 attempt=0,
                 handle="",
-                queue=0,
+                queue=queue,
                 offset=first + place,
                 stored=now,
                 due=None,
@@ -264,7 +266,7 @@ class Story:
                 offset=offset,
                 batch=batch,
                 poll=poll,
-                filter="*",
+                filter=selected,
                 code=code or ("OK" if names else "MESSAGE_NOT_FOUND"),
                 deliveries=deliveries,
                 next_offset=first + len(names) if next_offset is None else next_offset,

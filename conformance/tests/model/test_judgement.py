@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
+from aiorocketmq_conformance.model.calls import Receive
 
 from conformance.tests.model.story import APACHE, DOCUMENTED, Story
 
@@ -65,6 +66,17 @@ PAIRS: dict[str, tuple[str, Story, Story]] = {
         "pull",
         Story().send("m", is_legal=False, code="ILLEGAL_MESSAGE_TAG").pull("m"),
         Story().send("m", is_legal=False, code="ILLEGAL_MESSAGE_TAG").at(5).pull(begun=0),
+    ),
+    "pull of another tag": (
+        "pull",
+        sent().pull("m", selected="a", tag="b"),
+        Story().send("m", tag="a").pull("m", selected="a", tag="a"),
+    ),
+    "pull from another queue": ("pull", sent().pull("m", queue=1), sent().pull("m")),
+    "pull before the message is due": (
+        "pull",
+        Story(type_="DELAY").send("m", due=60.0).at(30).pull("m"),
+        Story(type_="DELAY").send("m", due=60.0).at(60).pull("m"),
     ),
     "pull that misses what it waits for": (
         "pull",
@@ -550,3 +562,56 @@ def test_a_server_that_takes_a_decision_again_stores_the_message_again() -> None
     assert "lease" in story.rules(APACHE)
     story = Story(type_="TRANSACTION").send("m").end("m").end("m").receive("m").receive("m")
     assert story.rules(APACHE) == []
+
+
+def placed(story: Story) -> Story:
+    """Let the messages of the last receive lie one behind the other."""
+    receive = story.events[-1]
+    assert isinstance(receive, Receive)
+    story.events[-1] = replace(
+        receive, deliveries=tuple(replace(one, offset=place) for place, one in enumerate(receive.deliveries))
+    )
+    return story
+
+
+def batch(ordered: bool = False) -> Story:
+    """Two messages of one queue, received at once; the lease of the second one is changed."""
+    kind = "FIFO" if ordered else "NORMAL"
+    return placed(sent("m", "n", type_=kind, ordered=ordered).receive("m", "n")).change("n", 20.0)
+
+
+def test_an_ack_with_a_changed_handle_may_reach_only_the_first_message_as_declared() -> None:
+    again = batch().ack("m", "n").at(40).receive("n", attempt=2, place=(0, 1))
+    assert "settled" in again.rules(DOCUMENTED)
+    assert again.rules(APACHE) == []
+    first = batch().ack("m", "n").at(40).receive("m", attempt=2, place=(0, 0))
+    ordered = batch(ordered=True).ack("m", "n").at(40).receive("n", attempt=2, place=(0, 1))
+    assert "settled" in first.rules(APACHE)
+    assert "settled" in ordered.rules(APACHE)
+
+
+@pytest.mark.parametrize(("trims", "rules"), [(False, ["empty", "lost"]), (True, [])])
+def test_a_new_group_may_miss_all_but_the_last_message_of_a_trimmed_queue_as_declared(
+    trims: bool, rules: list[str]
+) -> None:
+    """Servers start it at the end of a queue that has lost its first messages, also long ago."""
+    story = sent().at(9)
+    if trims:
+        story.trim(20)
+    story.group("late").at(14).receive(group="late", begun=9).at(60).drained(group="late")
+    assert story.rules(APACHE) == rules
+
+
+def test_a_server_that_locks_queues_redelivers_only_what_lies_behind_a_gap() -> None:
+    def taken() -> Story:
+        return placed(sent("m", "n", type_="FIFO", ordered=True).receive("m", "n"))
+
+    gap = placed(taken().ack("n").at(13).receive("m", "n", attempt=2))
+    assert gap.rules(APACHE) == []
+    assert "settled" in gap.rules(DOCUMENTED)
+    in_order = taken().ack("m").ack("n").at(13).receive("n", attempt=2, place=(0, 1))
+    assert "settled" in in_order.rules(APACHE)
+    head = taken().at(1).receive("m", attempt=2, place=(0, 0))
+    assert "lease" in head.rules(APACHE)
+    following = taken().ack("m").at(1).receive("n", attempt=2, place=(0, 1))
+    assert "lease" in following.rules(APACHE)
