@@ -188,10 +188,18 @@ class RemotingProbe:
         fields |= {"a": group, "e": queue, "f": flags, **more}
         return await self.ask(topic, RequestCode.SEND_MESSAGE_V2, fields, body)
 
-    async def send_batch(self, topic: str, members: Sequence[Member], *, queue: int = 0) -> Frame:
-        """Send several messages to a queue in one request; the response has the offset of the first. Request 320."""
+    async def send_batch(
+        self,
+        topic: str,
+        members: Sequence[Member],
+        *,
+        queue: int = 0,
+        code: RequestCode = RequestCode.SEND_BATCH_MESSAGE,
+    ) -> Frame:
+        """Send several messages to a queue in one request; the response has the offset of the first. Requests 320 and
+        310."""
         fields = send_fields(topic, {"WAIT": "true"}, self.clock.wall()) | {"e": queue, "m": "true"}
-        return await self.ask(topic, RequestCode.SEND_BATCH_MESSAGE, fields, encode_batch(members))
+        return await self.ask(topic, code, fields, encode_batch(members))
 
     async def produce(self, group: str, topic: str) -> None:
         """Send a heartbeat of a member of a producer group. Request 34."""
@@ -244,6 +252,7 @@ class RemotingProbe:
             answer.remark or "",
             tuple(read_records(answer.body)) if answer.code == ResponseCode.SUCCESS else (),
             number(answer, "nextBeginOffset"),
+            (number(answer, "minOffset"), number(answer, "maxOffset")),
             started,
             self.clock.now(),
         )

@@ -25,6 +25,8 @@ class Pulled:
     remark: str
     records: tuple[Record, ...]
     next_offset: int | None
+    span: tuple[int | None, int | None]
+    """The first offset of the queue, and the one after its last."""
     started: float
     ended: float
 

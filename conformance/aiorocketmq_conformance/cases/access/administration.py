@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
+from aiorocketmq._core.remoting.records import read_records
+from aiorocketmq._remoting.codes import RequestCode, ResponseCode
 from aiorocketmq.admin import Admin, ExponentialBackoff
 from aiorocketmq.errors import RocketMQError
 
@@ -80,8 +82,67 @@ async def groups(fixture: Fixture) -> None:
             assert await _group(admin, group) == (ordered, attempts, backoff, enabled)
             await admin.alter_group(group, max_attempts=attempts + 1, consume_enabled=not enabled)
             assert await _group(admin, group) == (ordered, attempts + 1, backoff, not enabled)
+            await admin.alter_group(group, ordered=not ordered)
+            assert await _group(admin, group) == (not ordered, attempts + 1, backoff, not enabled)
             await admin.delete_group(group)
             assert group not in await admin.groups()
+
+
+@case(
+    "admin.order-switched", rules=("R8.21",), level=EXTENSION, needs=(*REMOTING, "type.fifo"), timeout=120.0
+)
+async def order_switched(fixture: Fixture) -> None:
+    """A group that an administrator switches between ordered and normal continues in each of its topics."""
+    async with _administrator(fixture) as admin:
+        for ordered in (True, False):
+            group = await fixture.group(ordered=ordered)
+            consumers = [
+                await fixture.consumer(await fixture.topic(1, type="FIFO"), group=group, ordered=ordered)
+                for _ in range(3)
+            ]
+            for consumer in consumers:
+                await fixture.send(consumer.topic, "old0", "old1", group="g")
+                for _ in range(2):
+                    await consumer.ack(await consumer.one())
+            await admin.alter_group(group, ordered=not ordered)
+            for consumer in consumers:
+                await fixture.send(consumer.topic, "new0", "new1", group="g")
+                taken = await consumer.take(2, within=60.0)
+                assert sorted(one.text for one in taken) == ["new0", "new1"], (
+                    f"{taken}, once ordered: {ordered}"
+                )
+
+
+@case("admin.closed", rules=RULES, level=EXTENSION, needs=REMOTING)
+async def closed(fixture: Fixture) -> None:
+    """Nothing is read by a group that an administrator has closed, nor from a topic that is not readable, until they
+    are opened again."""
+    async with _administrator(fixture) as admin:
+        reader = await over_remoting(fixture)
+        await reader.send(1)
+        for group_open, topic_open in ((False, True), (True, True), (True, False), (True, True)):
+            await admin.alter_group(reader.group, consume_enabled=group_open)
+            await admin.alter_topic(reader.topic, readable=topic_open)
+            answer = await reader.probe.pull(reader.topic, reader.group, 0)
+            is_open = group_open and topic_open
+            expected = ResponseCode.SUCCESS if is_open else ResponseCode.NO_PERMISSION
+            assert answer.code == expected, (
+                f"group {group_open}, topic {topic_open}: answered with {answer.name}"
+            )
+
+
+@case("admin.fewer-queues", rules=RULES, level=EXTENSION, needs=REMOTING)
+async def fewer_queues(fixture: Fixture) -> None:
+    """Messages in a queue that an administrator removes are there again when the queue is added again."""
+    async with _administrator(fixture) as admin:
+        reader = await over_remoting(fixture, topic=await fixture.topic(3))
+        for queue in range(3):
+            await fixture.send_over(reader.probe, reader.topic, f"m{queue}".encode(), queue=queue)
+        for queues in (1, 3):
+            await admin.alter_topic(reader.topic, queues=queues)
+        for queue in range(3):
+            answer = await reader.probe.pull(reader.topic, reader.group, 0, queue=queue, poll=PROMPT)
+            assert [record.body for record in answer.records] == [f"m{queue}".encode()]
 
 
 @case("admin.progress", rules=RULES, level=EXTENSION, needs=REMOTING)
@@ -99,6 +160,14 @@ async def progress(fixture: Fixture) -> None:
         assert span.earliest <= span.latest
         (queue,) = await admin.progress(reader.group, reader.topic)
         assert (queue.offset, queue.max_offset, queue.lag) == (2, 5, 3)
+        await fixture.clock.sleep(2.0)
+        await reader.send(1)
+        await reader.commit(5)
+        (queue,) = await admin.progress(reader.group, reader.topic)
+        assert queue.consumed_at == span.latest, "this is not when the last consumed message was stored"
+        (later,) = await admin.spans(reader.topic)
+        assert later.latest is not None
+        assert (later.earliest, later.latest > span.latest) == (span.earliest, True)
         (member,) = await admin.clients(reader.group)
         assert member.client_id == reader.probe.client_id
         await reader.leave()
@@ -123,6 +192,18 @@ async def messages(fixture: Fixture) -> None:
                 await fixture.clock.sleep(0.5)
                 found = await admin.messages(reader.topic, key=key)
             assert sorted(each.message_id for each in found) == sorted(expected), f"found by key {key}"
+        hour, now = 3_600_000, round(fixture.clock.wall() * 1000)
+        # The newest ones of a time.
+        for since, until_then, expected in (
+            (0, now + hour, ids[2:]),
+            (now + hour, now + 2 * hour, []),
+            (0, now - hour, []),
+        ):
+            times = {"beginTimestamp": since, "endTimestamp": until_then}
+            fields = {"topic": reader.topic, "key": "all", "maxNum": 2, **times}
+            answer = await reader.probe.ask(reader.topic, RequestCode.QUERY_MESSAGE, fields)
+            newest = [record.properties()["UNIQ_KEY"] for record in read_records(answer.body)]
+            assert sorted(newest) == sorted(expected), f"found from {since} to {until_then}"
         one = await admin.message(reader.topic, ids[2])
         assert (one.body, one.tag, one.properties["own"]) == (b"m2", "t", "2")
         assert len(await admin.messages(reader.topic, limit=3)) == 3

@@ -5,6 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
+from aiorocketmq._core.remoting.bodies import CLUSTERING, consumer_data, heartbeat_body, lock_body
+from aiorocketmq._core.remoting.frame import Frame
+from aiorocketmq._core.route import MessageQueue
+from aiorocketmq._core.settings import FilterText
 from aiorocketmq._remoting.codes import RequestCode, ResponseCode
 from aiorocketmq.config import Credentials
 from aiorocketmq.wire import messages as pb
@@ -16,6 +20,7 @@ from aiorocketmq_conformance.fixture import Fixture
 from aiorocketmq_conformance.probe import requests
 from aiorocketmq_conformance.probe.answers import code_name, code_of
 from aiorocketmq_conformance.probe.client import ProbeClient
+from aiorocketmq_conformance.probe.remoting import RemotingProbe
 from aiorocketmq_conformance.probe.signing import signed
 from aiorocketmq_conformance.target import Rights
 
@@ -284,6 +289,9 @@ async def remoting(fixture: Fixture) -> None:
             answer = (await probe.ask(topic, request, fields)).code
             assert answer == ResponseCode.NO_PERMISSION, f"{user}: {request.name} was answered with {answer}"
         codes = {
+            "heartbeat": (await _beat(probe, topic, group)).code,
+            "heartbeat of two": (await _beat(probe, topic, group, fixture.fresh("other"))).code,
+            "lock": (await _lock(probe, topic, group)).code,
             "send": (await probe.send(topic, b"m")).code,
             "pull": (await probe.pull(topic, group, 0)).code,
             "commit": (await probe.commit(topic, group, 0)).code,
@@ -292,8 +300,31 @@ async def remoting(fixture: Fixture) -> None:
         for call, code in codes.items():
             if code != ResponseCode.NO_PERMISSION:
                 passed.setdefault(call, set()).add(user)
-    consumer = {call: {"consumer"} for call in ("pull", "commit", "committed")}
+    consumer = {call: {"consumer"} for call in ("heartbeat", "lock", "pull", "commit", "committed")}
     assert passed == {"send": {"publish"}, **consumer}
+
+
+async def _beat(probe: RemotingProbe, topic: str, *groups: str) -> Frame:
+    """Send a heartbeat of a member of these groups, which consume a topic."""
+    consumers = [
+        consumer_data(
+            group,
+            {topic: FilterText()},
+            model=CLUSTERING,
+            from_where="CONSUME_FROM_FIRST_OFFSET",
+            version=1,
+        )
+        for group in groups
+    ]
+    return await probe.ask(
+        topic, RequestCode.HEART_BEAT, body=heartbeat_body(probe.client_id, consumers=consumers)
+    )
+
+
+async def _lock(probe: RemotingProbe, topic: str, group: str) -> Frame:
+    """Lock a queue."""
+    queue = MessageQueue(topic, (await probe.broker_of(topic)).name, 0)
+    return await probe.ask(topic, RequestCode.LOCK_BATCH_MQ, body=lock_body(probe.client_id, group, [queue]))
 
 
 @case("auth.patterns", rules=("R14.2", "R14.4"), level=EXTENSION, needs=NEEDS, timeout=120.0)
@@ -345,19 +376,24 @@ async def revoked(fixture: Fixture) -> None:
 
 @case("auth.settings", rules=("R14.2", "R14.5"), level=EXTENSION, needs=NEEDS)
 async def settings_of_two_topics(fixture: Fixture) -> None:
-    """A producer's settings are refused if its user may not send to one of the topics, in any place."""
+    """A client's settings are refused if its user may not send to, or receive from, one of the topics, in any place."""
     broker = await guarded(fixture)
     other = await fixture.topic(queues=1)
-    key = await broker.user("user", publish=(broker.topic,))
+    producer = await broker.user("producer", publish=(broker.topic,))
+    consumer = await broker.user("consumer", subscribe=(broker.topic,))
     for topics, expected in (
         ((broker.topic,), "OK"),
         ((broker.topic, other), DENIED),
         ((other, broker.topic), DENIED),
     ):
-        stream = await (await broker.client(key)).open_stream()
-        await stream.send(pb.TelemetryCommand(settings=requests.producer_settings(*topics)))
-        code = code_of(await stream.next())
-        assert code == expected, f"settings with {topics} were answered with {code}"
+        for key, settings in (
+            (producer, requests.producer_settings(*topics)),
+            (consumer, requests.consumer_settings(broker.group, dict.fromkeys(topics, "*"))),
+        ):
+            stream = await (await broker.client(key)).open_stream()
+            await stream.send(pb.TelemetryCommand(settings=settings))
+            code = code_of(await stream.next())
+            assert code == expected, f"settings of {key} with {topics} were answered with {code}"
 
 
 @case("auth.telemetry", rules=("R1.2", "R14.5"), level=EXTENSION, needs=NEEDS)

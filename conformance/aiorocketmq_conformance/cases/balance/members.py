@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import asyncio
 
+from aiorocketmq._admin.bodies import parse_connections
 from aiorocketmq._core.remoting.bodies import BROADCASTING
+from aiorocketmq._remoting.codes import RequestCode, ResponseCode
 
 from aiorocketmq_conformance.case import EXTENSION, case
 from aiorocketmq_conformance.cases.shared.queues import REMOTING, over_remoting
 from aiorocketmq_conformance.fixture import Fixture, notices
 from aiorocketmq_conformance.probe.remoting import RemotingProbe
+from aiorocketmq_conformance.probe.remoting_answers import response_text
+from aiorocketmq_conformance.tolerances import PROMPT
 
 LIVE = ("live-broker-remoting.md 6",)
 QUIET = 3.0
@@ -49,11 +53,15 @@ async def leave_notifies(fixture: Fixture) -> None:
 
 @case("member.hang-up-notifies", rules=LIVE, level=EXTENSION, needs=REMOTING)
 async def hang_up_notifies(fixture: Fixture) -> None:
-    """A member that disconnects without unregistering is removed from the list, and the others are notified."""
+    """A member that disconnects without unregistering is removed from the lists of all its groups, and the others are
+    notified."""
     topic, group, first, second = await _pair(fixture)
+    another = await fixture.group()
+    await second.join(another, topic)
     await second.disconnect()
     await notices(first, 3)
     assert await first.members(group, topic) == (first.client_id,)
+    assert await first.members(another, topic) == ()
 
 
 @case("member.repeat-is-quiet", rules=LIVE, level=EXTENSION, needs=REMOTING)
@@ -63,6 +71,43 @@ async def repeat_is_quiet(fixture: Fixture) -> None:
     await first.join(group, topic)
     await fixture.clock.sleep(QUIET)
     assert (len(first.notices), len(second.notices)) == (2, 1)
+
+
+@case("member.topics-notify", rules=LIVE, level=EXTENSION, needs=REMOTING)
+async def topics_notify(fixture: Fixture) -> None:
+    """A member that consumes another topic, too, notifies all members of its group."""
+    topic, group, first, second = await _pair(fixture)
+    await second.join(group, topic, subscribed=(topic, await fixture.topic()))
+    await notices(first, 3)
+    await notices(second, 2)
+
+
+@case("member.producers", rules=("remoting-protocol.md 6.16",), level=EXTENSION, needs=REMOTING)
+async def producers(fixture: Fixture) -> None:
+    """A producer is listed in each of its groups until it unregisters there or disconnects."""
+    topic, group, another = await fixture.topic(), fixture.fresh("producers"), fixture.fresh("producers")
+    first, second, reading = fixture.member(), fixture.member(), fixture.member()
+    both = {first.client_id, second.client_id}
+
+    async def listed(name: str) -> set[str]:
+        answer = await reading.ask(topic, RequestCode.GET_PRODUCER_CONNECTION_LIST, {"producerGroup": name})
+        if answer.code != ResponseCode.SUCCESS:
+            return set()
+        return {client_id for client_id, *_ in parse_connections(answer.body).clients}
+
+    for member in (first, second):
+        for name in (group, another):
+            await member.produce(name, topic)
+    assert (await listed(group), await listed(another)) == (both, both)
+    fields = {"clientID": first.client_id, "producerGroup": group}
+    left = await first.ask(topic, RequestCode.UNREGISTER_CLIENT, fields)
+    assert left.code == ResponseCode.SUCCESS, f"answered with {response_text(left)}"
+    assert (await listed(group), await listed(another)) == ({second.client_id}, both)
+    await second.disconnect()
+    until = fixture.clock.now() + PROMPT
+    while second.client_id in await listed(another) and fixture.clock.now() < until:
+        await fixture.clock.sleep(0.5)
+    assert (await listed(group), await listed(another)) == (set(), {first.client_id})
 
 
 @case("member.broadcast-model", rules=LIVE, level=EXTENSION, needs=REMOTING)
@@ -104,9 +149,11 @@ async def one_owner(fixture: Fixture) -> None:
 
 @case("lock.unlock-frees", rules=LIVE, level=EXTENSION, needs=REMOTING)
 async def unlock_frees(fixture: Fixture) -> None:
-    """A queue that its owner unlocked can be locked by another member at once."""
+    """A queue that its owner unlocked, and nobody else, can be locked by another member at once."""
     topic, group, first, second = await _pair(fixture)
     assert await first.lock(group, topic, 0, 1) == [0, 1]
+    await second.unlock(group, topic, 0, 1)
+    assert await second.lock(group, topic, 0, 1) == []
     await first.unlock(group, topic, 0)
     assert await second.lock(group, topic, 0, 1) == [0]
 

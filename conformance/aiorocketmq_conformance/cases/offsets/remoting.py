@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Sequence
 
-from aiorocketmq._remoting.codes import ResponseCode
+from aiorocketmq._remoting.codes import RequestCode, ResponseCode
 
 from aiorocketmq_conformance.case import EXTENSION, MUST, SHOULD, case
 from aiorocketmq_conformance.cases.shared.queues import REMOTING, RemotingReader, over_remoting
@@ -41,13 +42,14 @@ async def young_queue_start(fixture: Fixture) -> None:
 @case("pull.time-bounds", rules=(*LIVE, "R10.7"), level=EXTENSION, needs=REMOTING)
 async def time_bounds(fixture: Fixture) -> None:
     """A time before all messages has the offset of the first one, a time after all that of the end; with the upper
-    bound, that of the last message stored until then."""
+    bound, that of the last message stored until then, or of the first one."""
     before = int(fixture.clock.wall() * 1000 + 0.01) / 1000
     reader = await _reader(fixture)
     now = fixture.clock.wall()
     assert await reader.query_offset("TIMESTAMP", now - 3600.0) == 0
     assert await reader.query_offset("TIMESTAMP", now + 3600.0) == 5
-    assert await reader.probe.offset_at(reader.topic, now + 3600.0, boundaryType="UPPER") == 4
+    for seconds, last in ((3600.0, 4), (-3600.0, 0)):
+        assert await reader.probe.offset_at(reader.topic, now + seconds, boundaryType="UPPER") == last
     if fixture.number("offset.slack") == 0:
         # Where exact times are known: they were stored at this one.
         assert await reader.probe.offset_at(reader.topic, before, boundaryType="UPPER") == 4
@@ -76,6 +78,22 @@ async def groups_woken(fixture: Fixture) -> None:
     for page in await asyncio.gather(*waiting):
         assert page.ids == (sent.id,)
         wake_window(fixture.target).check(page.at - sent.acked_at, "a waiting pull was answered")
+
+
+@case("pull.answer-size", rules=PULLS, level=EXTENSION, needs=REMOTING)
+async def answer_size(fixture: Fixture) -> None:
+    """A pull returns as many messages as fit 256 KiB, and one larger message alone."""
+    reader = await over_remoting(fixture)
+    sizes = (100_000, 100_000, 100_000, 300_000, 100)
+    for size in sizes:
+        await fixture.send_over(reader.probe, reader.topic, b"m" * size)
+    await reader.wait_visible(len(sizes))
+    offset = 0
+    for count in (2, 1, 1, 1):
+        answer = await reader.probe.pull(reader.topic, reader.group, offset)
+        assert [len(record.body) for record in answer.records] == [*sizes[offset : offset + count]]
+        offset += count
+        assert answer.next_offset == offset
 
 
 # Unknown names
@@ -143,12 +161,15 @@ async def commit_unknown(fixture: Fixture, code: ResponseCode) -> None:
 
 @case("pull.commit-carried", rules=PULLS, level=EXTENSION, needs=REMOTING)
 async def commit_carried(fixture: Fixture) -> None:
-    """A pull commits the offset that it contains, also a smaller one, and none if it contains none."""
+    """A pull commits the offset that it contains, also a smaller one, and none if it contains none; a commit below 0
+    counts as 0."""
     reader = await _reader(fixture)
     for commit, stored in ((4, 4), (2, 2), (None, 2)):
         answer = await reader.probe.pull(reader.topic, reader.group, 0, commit=commit)
         assert len(answer.records) == 5
         assert await reader.committed() == stored
+    await reader.commit(-5)
+    assert await reader.committed() == 0
 
 
 @case(
@@ -177,8 +198,9 @@ async def queue_resume(fixture: Fixture, is_same: bool) -> None:
 
 @case("offset.lag-zero[remoting]", rules=LIVE, level=SHOULD, needs=REMOTING)
 async def lag_zero(fixture: Fixture) -> None:
-    """A group that has committed the end of its queue has no lag."""
+    """A group that has committed the end of its queue has no lag; one that has committed nothing lags by all of it."""
     reader = await _reader(fixture)
+    assert await reader.probe.progress(reader.topic, reader.group) == {0: Progress(0, 5)}
     await reader.commit(5)
     assert await reader.probe.progress(reader.topic, reader.group) == {0: Progress(5, 5)}
 
@@ -239,6 +261,39 @@ async def reset_repeat(fixture: Fixture) -> None:
     for place in ("end", "beginning", middle):
         await fixture.target.admin.reset_offset(reader.group, reader.topic, place)
     assert await reader.committed() in {4, 5, 6}
+
+
+@case("offset.reset-queues", rules=("R10.7", *MOVED), level=EXTENSION, needs=REMOTING)
+async def reset_queues(fixture: Fixture) -> None:
+    """A reset to a time or to the end moves each queue of a topic to its own offset; a reset to an offset needs a
+    queue."""
+    reader = await over_remoting(fixture, topic=await fixture.topic(3))
+    before = (2, 5, 8)
+
+    async def send(counts: Sequence[int]) -> None:
+        for queue, count in enumerate(counts):
+            for _ in range(count):
+                await fixture.send_over(reader.probe, reader.topic, b"m", queue=queue)
+
+    await send(before)
+    await fixture.clock.sleep(GAP / 2)
+    middle = fixture.clock.wall()
+    await fixture.clock.sleep(GAP / 2)
+    await send((4, 4, 4))
+    for more, expected in (
+        ({"timestamp": round(middle * 1000)}, before),
+        ({"timestamp": -1}, (6, 9, 12)),
+        ({"timestamp": 0, "offset": 3}, (0, 0, 0)),
+        ({"timestamp": 0, "offset": 3, "queueId": 1}, (0, 3, 0)),
+    ):
+        fields: dict[str, object] = {"topic": reader.topic, "group": reader.group, "isForce": "true", **more}
+        answer = await reader.probe.ask(reader.topic, RequestCode.INVOKE_BROKER_TO_RESET_OFFSET, fields)
+        assert answer.code == ResponseCode.SUCCESS, f"a reset was answered with {response_text(answer)}"
+        for queue, offset in enumerate(expected):
+            answer = await reader.probe.committed(reader.topic, reader.group, queue=queue)
+            committed = number(answer, "offset")
+            assert committed is not None
+            assert abs(committed - offset) <= fixture.number("offset.slack"), f"{committed} in queue {queue}"
 
 
 async def _running(fixture: Fixture) -> RemotingReader:

@@ -85,6 +85,23 @@ async def unconsumed_deleted(fixture: Fixture) -> None:
     assert await fixture.sentinel(consumer) == []
 
 
+@case(
+    "keep.unasked",
+    rules=("R11.1", "R11.5"),
+    level=EXTENSION,
+    needs=(*KEPT, "@clock", *REMOTING),
+    timeout=2 * DAY,
+)
+async def unasked(fixture: Fixture) -> None:
+    """A broker deletes messages older than the retention by itself, within a day, also if it was shortened after they
+    were stored."""
+    reader = await over_remoting(fixture)
+    await reader.send(3)
+    await fixture.target.admin.set_retention(RETENTION)
+    await fixture.clock.sleep(DAY + OLD)
+    assert (await reader.query_offset("BEGINNING"), await reader.query_offset("END")) == (3, 3)
+
+
 @case("keep.dead-letters", rules=("R11.1", "R7.6"), level=EXTENSION, needs=(*KEPT, "dlq"), timeout=180.0)
 async def dead_letters_expire(fixture: Fixture) -> None:
     """Dead letters are deleted like other messages."""
@@ -237,6 +254,7 @@ async def progress_behind_min_over_remoting(fixture: Fixture) -> None:
     """A committed offset before the first message left is kept, and a pull from it gets the first offset left."""
     reader = await _trimmed(fixture, 2)
     assert await reader.committed() == 2
+    assert (await reader.probe.pull(reader.topic, reader.group, 10)).span == (10, 11)
     page = await reader.pull(2)
     assert (page.outcome, page.next_offset) == ("illegal", 10)
     assert (await reader.pull(10)).texts == ("m0",)

@@ -10,11 +10,13 @@ from aiorocketmq._core.remoting.records import Record, read_records
 from aiorocketmq._remoting.codes import RequestCode, ResponseCode
 
 from aiorocketmq_conformance.case import EXTENSION, case
+from aiorocketmq_conformance.cases.balance.members import LOCK_LIFE
 from aiorocketmq_conformance.cases.shared.queues import REMOTING, RemotingReader, over_remoting
 from aiorocketmq_conformance.fixture import Fixture
 from aiorocketmq_conformance.probe.clock import within
 from aiorocketmq_conformance.probe.remoting_answers import number, response_text
 from aiorocketmq_conformance.tolerances import PROMPT, Window, lag
+from aiorocketmq_conformance.verdicts import NotApplicable
 
 SENDING_BACK = ("remoting-protocol.md 6.11",)
 TRANSACTIONS = ("remoting-protocol.md 6.13",)
@@ -35,8 +37,8 @@ async def _next(reader: RemotingReader, topic: str, offset: int, *, within: floa
     raise AssertionError(f"nothing came to offset {offset} of {topic} within {within:g} s")
 
 
-async def _sent_back(reader: RemotingReader, record: Record, level: int) -> float:
-    """Send a message back; return when that was answered."""
+async def _sent_back(reader: RemotingReader, record: Record, level: int, **more: object) -> float:
+    """Send a message back, with `more` fields; return when that was answered."""
     fields = {
         "offset": record.commit_log_offset,
         "group": reader.group,
@@ -44,6 +46,7 @@ async def _sent_back(reader: RemotingReader, record: Record, level: int) -> floa
         "originMsgId": record.properties().get("UNIQ_KEY", ""),
         "originTopic": reader.topic,
         "unitMode": "false",
+        **more,
     }
     answer = await reader.probe.ask(reader.topic, RequestCode.CONSUMER_SEND_MSG_BACK, fields)
     assert answer.code == ResponseCode.SUCCESS, f"sending back was answered with {response_text(answer)}"
@@ -85,21 +88,35 @@ async def sent_back(fixture: Fixture) -> None:
         found = (record.reconsume_times, record.body, properties["UNIQ_KEY"], properties["TAGS"])
         assert found == (attempt, b"m", sent.id, "tag")
         assert (properties["own"], properties["RETRY_TOPIC"]) == ("value", reader.topic)
+    unknown = record.commit_log_offset + 10**9
+    fields = {"offset": unknown, "group": reader.group, "delayLevel": 1}
+    answer = await reader.probe.ask(reader.topic, RequestCode.CONSUMER_SEND_MSG_BACK, fields)
+    assert answer.code != ResponseCode.SUCCESS, "a message that does not exist was sent back"
 
 
 @case("dlq.sent-back", rules=SENDING_BACK, level=EXTENSION, needs=(*REMOTING, "dlq"), timeout=200.0)
 async def dead_when_sent_back(fixture: Fixture) -> None:
-    """A message that is sent back after the group's last attempt is a dead letter, and at once with a level below 0."""
-    for attempts, levels in ((1, (1,)), (2, (1, 1)), (3, (1, 1, 1)), (9, (-1,)), (9, (1, -1))):
+    """A message that is sent back after the group's last attempt, or that of the request, is a dead letter, and at once
+    with a level below 0."""
+    for attempts, limit, levels in (
+        (1, None, (1,)),
+        (2, None, (1, 1)),
+        (3, None, (1, 1, 1)),
+        (9, None, (-1,)),
+        (9, None, (1, -1)),
+        (9, 0, (1,)),
+        (9, 1, (1, 1)),
+        (1, 1, (1, 1)),
+    ):
         reader = await _reader(fixture, attempts)
         sent = await reader.send_one("m")
         record, _ = await _next(reader, reader.topic, 0, within=PROMPT)
         for place, level in enumerate(levels):
-            await _sent_back(reader, record, level)
+            await _sent_back(reader, record, level, **({} if limit is None else {"maxReconsumeTimes": limit}))
             last = place == len(levels) - 1
             topic = f"%DLQ%{reader.group}" if last else f"%RETRY%{reader.group}"
             record, _ = await _next(reader, topic, 0 if last else place, within=2 * PROMPT)
-        what = f"of {attempts} attempts, sent back with the levels {levels}"
+        what = f"of {attempts} attempts, at most {limit}, sent back with the levels {levels}"
         assert record.properties()["UNIQ_KEY"] == sent.id, what
         # Long enough for a redelivery after the time of level 1.
         more = await reader.probe.pull(
@@ -112,7 +129,7 @@ async def dead_when_sent_back(fixture: Fixture) -> None:
 async def own_copy(fixture: Fixture) -> None:
     """A member that sends a failed message itself has it redelivered, and after the last attempt among dead letters;
     as many failures as its limit are not too many."""
-    for attempts, limit in ((0, 2), (1, 2), (2, 2), (3, 2), (1, 16)):
+    for attempts, limit in ((0, 2), (1, 2), (2, 2), (3, 2), (1, 16), (0, 0), (1, 0)):
         reader = await _reader(fixture, 17)
         topics = {"retry": f"%RETRY%{reader.group}", "dead": f"%DLQ%{reader.group}"}
         properties = {"UNIQ_KEY": fixture.fresh("id"), "RETRY_TOPIC": reader.topic}
@@ -126,6 +143,25 @@ async def own_copy(fixture: Fixture) -> None:
         same = (record.body, record.properties()["UNIQ_KEY"], record.reconsume_times)
         assert same == (b"m", properties["UNIQ_KEY"], attempts)
         assert place == ("dead" if attempts > limit else "retry"), f"{attempts} of {limit} attempts"
+
+
+@case("dlq.own-copy-locked", rules=SENDING_BACK, level=EXTENSION, needs=(*REMOTING, "dlq"), timeout=200.0)
+async def own_copy_locked(fixture: Fixture) -> None:
+    """A failed message that a member sends itself is a dead letter at once while its group holds a queue lock, until
+    the lock is released or expires."""
+    for state, expected in (("held", "dead"), ("released", "retry"), ("expired", "retry")):
+        reader = await _reader(fixture, 17)
+        assert await reader.probe.lock(reader.group, reader.topic, 0) == [0]
+        if state == "released":
+            await reader.probe.unlock(reader.group, reader.topic, 0)
+        elif state == "expired":
+            await fixture.clock.sleep(LOCK_LIFE + 10.0)
+        topics = {"retry": f"%RETRY%{reader.group}", "dead": f"%DLQ%{reader.group}"}
+        properties = {"UNIQ_KEY": fixture.fresh("id"), "RETRY_TOPIC": reader.topic}
+        answer = await reader.probe.send(reader.topic, b"m", properties, named=topics["retry"], j=1, l=16)
+        assert answer.code == ResponseCode.SUCCESS, f"answered with {response_text(answer)}"
+        found = await _found(reader, topics)
+        assert list(found) == [expected], f"with a lock that is {state} the message is in {list(found)}"
 
 
 async def _found(reader: RemotingReader, topics: Mapping[str, str]) -> dict[str, Record]:
@@ -146,12 +182,14 @@ async def _found(reader: RemotingReader, topics: Mapping[str, str]) -> dict[str,
 async def fields_over_the_classic_protocol(fixture: Fixture) -> None:
     """A stored message has the sender's flag, born time and properties, its place in the log, and a checksum."""
     reader = await over_remoting(fixture)
-    before = fixture.clock.wall()
+    before, places = fixture.clock.wall(), list[tuple[int, str]]()
     for place in range(3):
         born = round((before - 100.0 * place) * 1000)
         properties = {"UNIQ_KEY": fixture.fresh("id"), "TAGS": f"t{place}", "KEYS": "a b", "own": str(place)}
+        # Bits of a body that its producer has compressed, by each kind.
+        compressed = 0x1 | place + 1 << 8
         sent = await reader.probe.send(
-            reader.topic, f"m{place}".encode(), properties, h=1 << place, g=born, j=place
+            reader.topic, f"m{place}".encode(), properties, flags=compressed, h=1 << place, g=born, j=place
         )
         assert sent.code == ResponseCode.SUCCESS, f"answered with {response_text(sent)}"
         assert (number(sent, "queueId"), number(sent, "queueOffset")) == (0, place)
@@ -159,10 +197,33 @@ async def fields_over_the_classic_protocol(fixture: Fixture) -> None:
         assert (record.topic, record.queue_id, record.queue_offset) == (reader.topic, 0, place)
         found = (record.body, record.flag, record.born_ms, record.reconsume_times)
         assert found == (f"m{place}".encode(), 1 << place, born, place)
+        assert record.sysflag & 0x701 == compressed
         assert properties.items() <= record.properties().items()
         assert (before - 0.2) * 1000 <= record.stored_ms <= fixture.clock.wall() * 1000 + 200
         assert record.is_intact
         assert record.offset_message_id == sent.fields["msgId"]
+        places.append((record.commit_log_offset, properties["UNIQ_KEY"]))
+    for position, id_ in places:
+        fields = {"topic": reader.topic, "offset": position}
+        answer = await reader.probe.ask(reader.topic, RequestCode.VIEW_MESSAGE_BY_ID, fields)
+        assert [each.properties()["UNIQ_KEY"] for each in read_records(answer.body)] == [id_]
+
+
+@case("send.creates-topic", rules=("live-broker-remoting.md 2",), level=EXTENSION, needs=REMOTING)
+async def creates_topic(fixture: Fixture) -> None:
+    """A topic that a send creates has as many queues as its producer requests, but at most the eight of the default
+    topic."""
+    reader = await over_remoting(fixture)
+    for requested, queues in ((4, 4), (8, 8), (16, 8)):
+        topic = fixture.fresh("created")
+        properties = {"UNIQ_KEY": fixture.fresh("id")}
+        answer = await reader.probe.send(reader.topic, b"m", properties, named=topic, d=requested)
+        if answer.code == ResponseCode.TOPIC_NOT_EXIST:
+            raise NotApplicable("this server creates no topics")
+        assert answer.code == ResponseCode.SUCCESS, f"answered with {response_text(answer)}"
+        record, _ = await _next(reader, topic, 0, within=PROMPT)
+        assert record.properties()["UNIQ_KEY"] == properties["UNIQ_KEY"]
+        assert await reader.probe.queues(topic) == queues, f"{requested} queues were requested"
 
 
 @case("delay.levels", rules=SENDING_BACK, level=EXTENSION, needs=REMOTING, timeout=120.0)
@@ -177,6 +238,21 @@ async def delay_levels(fixture: Fixture) -> None:
         )
         assert record.body == level.encode()
         _window(fixture, seconds).check(at - sent[place].acked_at, f"a message of delay level {level} came")
+
+
+@case("delay.times-over-remoting", rules=("live-broker-remoting.md 2",), level=EXTENSION, needs=REMOTING)
+async def delay_times(fixture: Fixture) -> None:
+    """A message sent with a delay in seconds or milliseconds, or with a delivery time, is in its queue then."""
+    reader = await over_remoting(fixture)
+    due = round((fixture.clock.wall() + 10.0) * 1000)
+    times = {"TIMER_DELAY_SEC": 3, "TIMER_DELAY_MS": 6000, "TIMER_DELIVER_MS": due}
+    sent = [await reader.send_one(name, None, {name: str(value)}) for name, value in times.items()]
+    for place, (name, seconds) in enumerate(zip(times, (3.0, 6.0, 10.0), strict=True)):
+        record, at = await _next(
+            reader, reader.topic, place, within=seconds + fixture.number("delay.high") + PROMPT
+        )
+        assert record.body == name.encode()
+        _window(fixture, seconds).check(at - sent[place].acked_at, f"a message with {name} came")
 
 
 @case("delay.long-levels", rules=SENDING_BACK, level=EXTENSION, needs=(*REMOTING, "@clock"), timeout=9000.0)
@@ -281,17 +357,21 @@ async def check_over_the_classic_protocol(fixture: Fixture) -> None:
 
 @case("send.batch-over-remoting", rules=("remoting-protocol.md 6.12",), level=EXTENSION, needs=REMOTING)
 async def batch_over_the_classic_protocol(fixture: Fixture) -> None:
-    """The messages of one request lie in its queue one behind the other, each with its own body and properties."""
+    """The messages of one request, whichever its code, lie in its queue one behind the other, each with its own body
+    and properties."""
     reader = await over_remoting(fixture)
     await reader.send(2)
-    members = [
-        Member(f"b{number}".encode(), write_properties({"UNIQ_KEY": fixture.fresh("id"), "own": str(number)}))
-        for number in range(3)
-    ]
-    answer = await reader.probe.send_batch(reader.topic, members)
-    assert answer.code == ResponseCode.SUCCESS, f"a batch was answered with {response_text(answer)}"
-    assert number(answer, "queueOffset") == 2
-    for place, member in enumerate(members):
-        record, _ = await _next(reader, reader.topic, 2 + place, within=PROMPT)
-        assert (record.body, record.properties()["own"]) == (member.body, str(place))
-    assert await reader.query_offset("END") == 5
+    end = 2
+    for code in (RequestCode.SEND_BATCH_MESSAGE, RequestCode.SEND_MESSAGE_V2):
+        members = [
+            Member(f"b{each}".encode(), write_properties({"UNIQ_KEY": fixture.fresh("id"), "own": str(each)}))
+            for each in range(3)
+        ]
+        answer = await reader.probe.send_batch(reader.topic, members, code=code)
+        assert answer.code == ResponseCode.SUCCESS, f"a batch was answered with {response_text(answer)}"
+        assert number(answer, "queueOffset") == end
+        for place, member in enumerate(members):
+            record, _ = await _next(reader, reader.topic, end + place, within=PROMPT)
+            assert (record.body, record.properties().get("own")) == (member.body, str(place))
+        end += len(members)
+        assert await reader.query_offset("END") == end

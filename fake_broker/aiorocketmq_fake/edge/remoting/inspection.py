@@ -89,10 +89,9 @@ class InspectionRequests:
         if not self._core.has_group(group):
             text = f"Group {group} not exist"
             raise RequestError(ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST, text)
-        only_queue, offset = (
-            request.number("queueId", _ALL_QUEUES, bits=32),
-            request.number("offset", _BY_TIME),
-        )
+        only_queue = request.number("queueId", _ALL_QUEUES, bits=32)
+        # Servers ignore the offset of a reset of all queues (6.19).
+        offset = _BY_TIME if only_queue == _ALL_QUEUES else request.number("offset", _BY_TIME)
         queues = range(config.read_queues) if only_queue == _ALL_QUEUES else (only_queue,)
         targets = {}
         for queue_id in queues:
