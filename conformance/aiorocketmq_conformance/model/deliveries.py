@@ -212,11 +212,13 @@ class Deliveries:
             self._report("wake", f"a waiting poll was answered {late:.3f} s too late", one)
 
     def _check_store_time(self, receive: Receive, one: Delivered, copy: Copy) -> None:
-        message, early = copy.message, self._knowledge.semantics.early
+        message, semantics = copy.message, self._knowledge.semantics
+        early = semantics.early
         is_plain = not message.is_half and message.outgoing.deliver_at is None
-        is_first = copy.lease is None and is_plain and receive.topic in self._knowledge.topics
+        is_original = copy.lease is None or semantics.keeps_position
+        is_judged = is_original and is_plain and receive.topic in self._knowledge.topics
         in_time = message.begun.at - early <= one.stored <= message.ended.at + early
-        if is_first and message.is_stored and not in_time:
+        if is_judged and message.is_stored and not in_time:
             took = f"{message.begun.at:.3f} to {message.ended.at:.3f} s"
             self._report("store time", f"sent at {took}, and stored at {one.stored:.3f} s", one)
 

@@ -418,6 +418,11 @@ PAIRS: dict[str, tuple[str, Story, Story]] = {
         Story().at(5).send("m").receive("m", stored=4.9),
         Story().at(5).send("m").receive("m", stored=5.0),
     ),
+    "redelivered with another store time": (
+        "store time",
+        leased().at(10).receive("m", attempt=2, stored=10.0),
+        leased().at(10).receive("m", attempt=2, stored=0.0),
+    ),
     "poll over a pause": (
         "poll",
         Story().pause(3.0).at(11.0).receive(begun=1.0, poll=5.0),
@@ -476,13 +481,15 @@ def test_a_call_may_take_effect_before_its_response() -> None:
     [
         sent().receive("m", handle="first").change("m", 20).ack("m", entries=(("m", "first"),)),
         leased().at(10).receive("m", attempt=2, place=(0, 7)),
+        leased().at(10).receive("m", attempt=2, stored=10.0),
         sent().group("late").receive("m", group="late"),
     ],
-    ids=["replaced handle", "position of the retry topic", "whole queues"],
+    ids=["replaced handle", "position of the retry topic", "store time there", "whole queues"],
 )
 def test_servers_may_differ_from_the_documents_as_declared(story: Story) -> None:
-    assert set(story.rules(DOCUMENTED)) & {"ack", "offset", "start"}
-    assert not set(story.rules(APACHE)) & {"ack", "offset", "start"}
+    rules = {"ack", "offset", "store time", "start"}
+    assert set(story.rules(DOCUMENTED)) & rules
+    assert not set(story.rules(APACHE)) & rules
 
 
 def test_a_lease_outlives_its_client_until_the_restart_of_a_server() -> None:

@@ -164,17 +164,26 @@ async def by_age(fixture: Fixture) -> None:
     timeout=300.0,
 )
 async def in_message_group(fixture: Fixture) -> None:
-    """A message group whose first messages are deleted, leased or not, continues with the first one left, as
-    attempt 1, and in order."""
-    # Of messages of which so many are too old, how many of the first are leased at the deletion.
-    for old, leased in ((1, 0), (1, 1), (2, 1), (2, 2), (3, 0)):
+    """A message group whose first messages are deleted, leased, waiting or not yet read, continues with the first one
+    left, as attempt 1, and in order."""
+    # Of messages of which so many are too old, how many of the first are leased at the deletion, or were acked.
+    for old, leased, is_acked in (
+        (1, 0, False),
+        (1, 1, False),
+        (2, 1, False),
+        (2, 2, False),
+        (3, 0, False),
+        (3, 1, True),
+    ):
         topic, consumer = await fixture.subscribed(1, type="FIFO", ordered=True)
         await fixture.target.admin.set_retention(RETENTION)
         await fixture.send(topic, *(f"old{n}" for n in range(old)), group="g")
         await fixture.clock.sleep(RETENTION - 10.0)
-        if leased:
-            await consumer.take(leased, batch=leased, settle=False, invisible=60.0)
+        held = await consumer.take(leased, batch=leased, settle=False, invisible=60.0) if leased else []
         fresh = await fixture.send(topic, "new0", "new1", "new2", group="g")
+        if is_acked:
+            assert not (await consumer.receive()).deliveries, "delivered behind an un-acked head"
+            await consumer.ack(*held)
         await fixture.clock.sleep(OLD - RETENTION + 10.0)
         await fixture.target.admin.delete_expired()
         for sent in fresh:
@@ -182,7 +191,7 @@ async def in_message_group(fixture: Fixture) -> None:
             await consumer.ack(delivery)
             found = (delivery.id, delivery.attempt)
             assert found == (sent.id, 1), (
-                f"{delivery} instead of {sent.message.body!r}: {old} old, {leased} leased"
+                f"{delivery} instead of {sent.message.body!r}: {old} old, {leased} leased{' and acked' * is_acked}"
             )
 
 

@@ -9,7 +9,8 @@ from aiorocketmq.wire import messages as pb
 from aiorocketmq_conformance.case import INFORMATIONAL, SHOULD, case
 from aiorocketmq_conformance.cases.shared.transactions import NEEDS, always, open_transactions
 from aiorocketmq_conformance.fixture import Fixture, once_each
-from aiorocketmq_conformance.probe.checker import COMMIT, ROLLBACK, Check
+from aiorocketmq_conformance.probe import requests
+from aiorocketmq_conformance.probe.checker import COMMIT, ROLLBACK, Check, beat
 from aiorocketmq_conformance.verdicts import NotApplicable
 
 HOUR = 3600.0
@@ -29,10 +30,14 @@ async def check_arrives(fixture: Fixture) -> None:
     fixture.note("first check after", round(waited, 1))
 
 
-@case("tx.check-commit", rules=("R9.6",), needs=NEEDS, timeout=300.0)
+@case("tx.check-commit", rules=("R9.6", "R2.3"), needs=NEEDS, timeout=300.0)
 async def check_commit(fixture: Fixture) -> None:
-    """Ten unresolved half messages are delivered once each when a checker commits them."""
+    """Ten unresolved half messages are delivered once each when a checker commits them that has replaced its stream by
+    a newer one."""
     tx = await open_transactions(fixture, needs_checks=True)
+    await tx.producer.open_stream()
+    await tx.producer.send_settings(requests.producer_settings(tx.topic))
+    await tx.producer.close_streams(1)
     checker = await tx.checker(always(COMMIT))
     halves = await tx.prepare(*(f"m{n}" for n in range(10)))
     await tx.expect_checks(checker, 10)
@@ -68,13 +73,15 @@ async def check_partial(fixture: Fixture) -> None:
 
 @case("tx.check-unknown-repeats", rules=("R9.6", "R9.13"), needs=NEEDS, timeout=400.0)
 async def check_unknown_repeats(fixture: Fixture) -> None:
-    """An unknown resolution is checked again after each interval, until a commit delivers the message."""
+    """A check that is answered with an unknown resolution or not at all is repeated after each interval, until a commit
+    delivers the message."""
     tx = await open_transactions(fixture, needs_checks=True)
     checks: list[Check] = []
+    answers = iter((pb.TransactionResolution.TRANSACTION_RESOLUTION_UNSPECIFIED, None, COMMIT))
 
     def decide(check: Check) -> int | None:
         checks.append(check)
-        return COMMIT if len(checks) == 3 else None
+        return next(answers, None)
 
     checker = await tx.checker(decide)
     (half,) = await tx.prepare("m")
@@ -140,15 +147,24 @@ async def check_other_producer(fixture: Fixture) -> None:
 
 @case("tx.check-no-producer", rules=("R9.8",), level=SHOULD, needs=NEEDS, timeout=400.0)
 async def check_no_producer(fixture: Fixture) -> None:
-    """Without producers for longer than an interval nothing is lost: the next one that connects is checked."""
+    """Without producers for longer than an interval nothing is lost: the next one that connects is checked, and so is
+    one that only had no stream."""
     tx = await open_transactions(fixture, needs_checks=True)
-    (half,) = await tx.prepare("m")
+    cut = await open_transactions(fixture)
+    (half,), left = await tx.prepare("m"), await cut.prepare("m")
     await tx.producer.close()
+    await cut.producer.close_streams(0)
+    fixture.background(beat(cut.producer))
     await fixture.clock.sleep(2 * tx.interval)
     successor = await fixture.producer(tx.topic)
     checker = await tx.checker(always(COMMIT), successor)
+    await cut.producer.open_stream()
+    await cut.producer.send_settings(requests.producer_settings(cut.topic))
+    returned = await cut.checker(always(COMMIT))
     await tx.expect_checks(checker, 1, half.id)
     once_each([half], await tx.consumer.take(1))
+    await cut.expect_checks(returned, 1)
+    once_each(left, await cut.consumer.take(1))
 
 
 @case("tx.no-check-when-resolved", rules=("R9.6",), needs=NEEDS, timeout=300.0)
