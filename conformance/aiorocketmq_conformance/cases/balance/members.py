@@ -9,7 +9,7 @@ from aiorocketmq._core.remoting.bodies import BROADCASTING
 from aiorocketmq._remoting.codes import RequestCode, ResponseCode
 
 from aiorocketmq_conformance.case import EXTENSION, case
-from aiorocketmq_conformance.cases.shared.queues import REMOTING, over_remoting
+from aiorocketmq_conformance.cases.shared.queues import LOCK_LIFE, REMOTING, over_remoting
 from aiorocketmq_conformance.fixture import Fixture, notices
 from aiorocketmq_conformance.probe.remoting import RemotingProbe
 from aiorocketmq_conformance.probe.remoting_answers import response_text
@@ -17,8 +17,6 @@ from aiorocketmq_conformance.tolerances import PROMPT
 
 LIVE = ("live-broker-remoting.md 6",)
 QUIET = 3.0
-# Seconds after which a lock expires unless it is renewed; measured 60.2 to 60.3 s.
-LOCK_LIFE = 60.0
 
 
 async def _pair(fixture: Fixture) -> tuple[str, str, RemotingProbe, RemotingProbe]:

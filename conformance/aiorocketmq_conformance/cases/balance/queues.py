@@ -9,9 +9,8 @@ from aiorocketmq._core.settings import FilterText
 from aiorocketmq.allocation import Allocation, Averagely, AveragelyByCircle, ConsistentHash
 
 from aiorocketmq_conformance.case import EXTENSION, INFORMATIONAL, case
-from aiorocketmq_conformance.cases.balance.members import LOCK_LIFE
 from aiorocketmq_conformance.cases.balance.queue_group import BATCH, EACH, QUEUES, Group, Workers, group_of
-from aiorocketmq_conformance.cases.shared.queues import REMOTING, over_remoting
+from aiorocketmq_conformance.cases.shared.queues import LOCK_LIFE, REMOTING, over_remoting
 from aiorocketmq_conformance.fixture import Fixture, notices
 from aiorocketmq_conformance.tolerances import PROMPT
 
