@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
+from collections.abc import Iterable
 
 from aiorocketmq_fake.core.values.model import Pulled, PullRequest, Received, ReceiveRequest
 
@@ -24,7 +25,8 @@ class Parking:
         """The maximal number of places at which each client was parked at once."""
         self._before: set[str] = set()
         self.missing: set[str] = set()
-        """Clients that polled before the broker was stopped and started again, and have not polled since."""
+        """Clients that polled, or would have, before the broker was stopped and started again, and have not polled
+        since."""
 
     def __len__(self) -> int:
         return len(self._waiting)
@@ -76,8 +78,10 @@ class Parking:
         """Expect the clients of before a stop."""
         self.missing, self._before = self._before, set()
 
-    def forget(self) -> None:
-        """Drop the usual numbers of clients: they start again. Nobody is missing while the broker is stopped."""
-        self._before |= self.missing | self._most.keys()
+    def forget(self, polling: Iterable[str]) -> None:
+        """Drop the usual numbers of clients: they start again. Nobody is missing while the broker is stopped.
+
+        `polling` are clients that poll all the time, also those that have only begun."""
+        self._before |= self.missing | self._most.keys() | set(polling)
         self.missing = set()
         self._most.clear()

@@ -258,14 +258,19 @@ def test_handlers_see_the_attempts_that_the_broker_delivers(
     asyncio.run(asyncio.wait_for(walk(), 20))
 
 
+@pytest.mark.parametrize("has_polled", [True, False])
 @pytest.mark.parametrize("end", ["crash", "stop"])
-async def test_the_clock_waits_for_consumers_that_are_not_back_after_a_restart(end: str) -> None:
+async def test_the_clock_waits_for_consumers_that_are_not_back_after_a_restart(
+    end: str, has_polled: bool
+) -> None:
     """They back off in real time: without the wait, all leases and retries would pass before their first poll."""
     async with AsyncExitStack() as stack:
         broker = await broker_with(stack, ordered=False, backoff=[10, 60], max_attempts=3)
         handler = Failing(broker)
-        await stack.enter_async_context(consuming(broker, handler))
         producer = await stack.enter_async_context(Producer(broker.endpoint))
+        await stack.enter_async_context(consuming(broker, handler))
+        if has_polled:
+            await broker.clock.advance(seconds=0)
         await getattr(broker, end)()
         begun = broker.clock.now()
         await broker.clock.advance(seconds=5)  # nobody can come back now, so it does not wait

@@ -26,9 +26,11 @@ PATIENCE = 1.0
 class _Pump:
     """Sends continuously until the broker is unavailable."""
 
-    def __init__(self, fixture: Fixture, topic: str) -> None:
+    def __init__(self, fixture: Fixture, topic: str, client: ProbeClient) -> None:
+        """`client` is for this alone: its connection backs off after the sends have failed."""
         self._fixture = fixture
         self._topic = topic
+        self._client = client
         self._enough = asyncio.Event()
         self.acknowledged: list[Sent] = []
 
@@ -36,7 +38,8 @@ class _Pump:
         """Send until a send fails."""
         with suppress(grpc.aio.AioRpcError, AssertionError):
             while True:
-                self.acknowledged += await self._fixture.send(self._topic, f"m{len(self.acknowledged)}")
+                body = f"m{len(self.acknowledged)}"
+                self.acknowledged += await self._fixture.send(self._topic, body, client=self._client)
                 if len(self.acknowledged) >= 50:
                     self._enough.set()
 
@@ -51,7 +54,7 @@ async def _killed_under_load(fixture: Fixture) -> tuple[set[str], set[str], set[
     before = await fixture.consumer(await fixture.topic())
     early = await fixture.send_all(before.topic, [f"e{n}" for n in range(20)])
     done = {one.id for one in await before.take(20)}
-    pump = _Pump(fixture, before.topic)
+    pump = _Pump(fixture, before.topic, await fixture.producer(before.topic))
     pumping = fixture.background(pump.run())
     await pump.warm()
     began = fixture.clock.now()
