@@ -225,13 +225,14 @@ def real(session: nox.Session) -> None:
             target = ("--target", f"apache:{version}", "--record", recording)
             session.run("aiorocketmq", "conformance", "run", *target, *levels, *further)
             session.run("aiorocketmq", "audit", recording, "--out", judged, success_codes=[0, 1])
+            # Servers before 5.4 garble batches, and all drop empty properties, which cases of all levels send: the
+            # audit finds both.
+            if not levels or version.startswith(("5.2", "5.3")):
+                continue
             summary = json.loads((Path(judged) / "summary.json").read_text())
             findings = [finding for check in summary["checks"] for finding in check["samples"]]
             blamed = {finding["case_id"] for finding in findings if finding["verdict"] == "broken"}
-            # Servers before 5.4 garble batches, and all drop empty properties, which cases of all levels send: the
-            # audit finds both.
-            unexplained = blamed - DELIVERED_AFTER_ACK
-            if unexplained and levels and not version.startswith(("5.2", "5.3")):
+            if unexplained := blamed - DELIVERED_AFTER_ACK:
                 session.error(f"The audit found broken promises in {', '.join(sorted(unexplained))}.")
     if given.only == "cases":
         return

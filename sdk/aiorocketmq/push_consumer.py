@@ -7,9 +7,8 @@ from datetime import datetime
 from types import TracebackType
 from typing import Self, Unpack
 
-import anyio
-
 from aiorocketmq._aio.event import Signal
+from aiorocketmq._aio.limit import Limit
 from aiorocketmq._aio.shielding import uninterrupted
 from aiorocketmq._consume.handlers import Handler
 from aiorocketmq._consume.lite_topics import LiteFrom, LiteTopics
@@ -194,8 +193,8 @@ class PushConsumer:
         running, self._running = self._running, None
         if running is not None:
             # A stop is mostly caused by a cancellation, which must not cut it short; a second one ends the timeout.
-            grace = anyio.move_on_after(self._shutdown_timeout)
-            await uninterrupted(running.finish(grace), hurry=grace.cancel)
+            grace = Limit(self._shutdown_timeout)
+            await uninterrupted(running.finish(grace), hurry=grace.shorten)
         if error is None and not self._has_raised:
             self._raise_failure()
 

@@ -43,7 +43,7 @@ class Loaded:
         who needs them. In place, nobody notices a change of what an import has computed by calling a function.
         """
         if in_place and (swaps := self.swaps(path, before, after)) is not None:
-            is_made = any((str(path), function.__qualname__) in self._makers for function in swaps)
+            is_made = any((str(path), function.__code__.co_qualname) in self._makers for function in swaps)
             try:
                 if not is_made:
                     swap(swaps)

@@ -199,10 +199,8 @@ class ProducerClient(Client):
 
     async def _check(self, message: ReceivedMessage) -> Resolution:
         sending = self._ledger.sendings[int(message.body[1:])]
-        if (
-            sending.result == "open" and not sending.truth
-        ):  # its producer has not decided yet, after a clock jumped
-            return Resolution.UNKNOWN
+        if sending.result == "open" and not sending.truth:
+            return Resolution.UNKNOWN  # after a clock has jumped, its producer may not have decided yet
         return Resolution.COMMIT if sending.truth == "commit" else Resolution.ROLLBACK
 
     def _opened(self, connection: Connection) -> AbstractAsyncContextManager[Producer]:

@@ -403,17 +403,10 @@ class Consuming:
     async def _change(
         self, member: Member, held: Held, handle: str, seconds: float, *, suspends: bool = False
     ) -> None:
-        request = pb.ChangeInvisibleDurationRequest(
-            group=requests.resource(held.member.group),
-            topic=requests.resource(held.member.topic),
-            receipt_handle=handle,
-            message_id=held.delivery.id,
-        )
-        requests.duration(request.invisible_duration, seconds)
-        if suspends:
-            request.suspend = True
         begun = self._scribe.instant()
-        reply = await member.client.unary("ChangeInvisibleDuration", request)
+        reply = await member.client.change_invisible(
+            held.delivery, seconds, topic=held.member.topic, handle=handle, suspend=suspends
+        )
         code = code_of(reply)
         new_handle = reply.receipt_handle if code == "OK" else ""
         self._scribe.add(

@@ -298,7 +298,13 @@ class ProbeClient:
         return reply
 
     async def change_invisible(
-        self, delivery: Delivery, seconds: float, *, topic: str | None = None, handle: str | None = None
+        self,
+        delivery: Delivery,
+        seconds: float,
+        *,
+        topic: str | None = None,
+        handle: str | None = None,
+        suspend: bool = False,
     ) -> pb.ChangeInvisibleDurationResponse:
         """Change the invisible duration to `seconds` from now, with the delivery's handle unless another is given."""
         request = pb.ChangeInvisibleDurationRequest(
@@ -306,6 +312,7 @@ class ProbeClient:
             topic=resource(topic or delivery.topic),
             receipt_handle=delivery.handle if handle is None else handle,
             message_id=delivery.id,
+            suspend=suspend,
         )
         if self._is_lite:
             request.lite_topic = delivery.lite_topic

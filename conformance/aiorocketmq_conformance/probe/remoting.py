@@ -21,6 +21,7 @@ from aiorocketmq._core.remoting.bodies import (
     parse_offsets,
 )
 from aiorocketmq._core.remoting.frame import Frame
+from aiorocketmq._core.remoting.json_dialect import JsonValue
 from aiorocketmq._core.remoting.properties import write_properties
 from aiorocketmq._core.remoting.records import read_records
 from aiorocketmq._core.route import MessageQueue
@@ -201,10 +202,16 @@ class RemotingProbe:
         fields = send_fields(topic, {"WAIT": "true"}, self.clock.wall()) | {"e": queue, "m": "true"}
         return await self.ask(topic, code, fields, encode_batch(members))
 
+    async def beat(
+        self, topic: str, *, consumers: Sequence[JsonValue] = (), producers: Sequence[str] = ()
+    ) -> Frame:
+        """Send a heartbeat to the topic's broker. Request 34."""
+        body = heartbeat_body(self.client_id, consumers=consumers, producers=producers)
+        return await self.ask(topic, RequestCode.HEART_BEAT, body=body)
+
     async def produce(self, group: str, topic: str) -> None:
-        """Send a heartbeat of a member of a producer group. Request 34."""
-        body = heartbeat_body(self.client_id, producers=[group])
-        answer = await self.ask(topic, RequestCode.HEART_BEAT, body=body)
+        """Send a heartbeat of a member of a producer group."""
+        answer = await self.beat(topic, producers=[group])
         assert answer.code == ResponseCode.SUCCESS, f"a heartbeat was answered with {response_text(answer)}"
 
     async def pull(
@@ -276,13 +283,14 @@ class RemotingProbe:
         }
         return await self.ask(topic, RequestCode.UPDATE_CONSUMER_OFFSET, fields)
 
-    async def reset(self, topic: str, group: str, to: float | None = 0.0) -> None:
-        """Reset a group in every queue to a time in Unix seconds, or to the end, as an administrator does.
+    async def reset(self, topic: str, group: str, to: float | None = 0.0, **more: object) -> None:
+        """Reset a group in every queue to a time in Unix seconds, or to the end, as an administrator does; `more` are
+        further fields.
 
         AssertionError if that is refused. Request 222.
         """
         moment = -1 if to is None else round(to * 1000)
-        fields = {"topic": topic, "group": group, "timestamp": moment, "isForce": "true"}
+        fields = {"topic": topic, "group": group, "timestamp": moment, "isForce": "true", **more}
         answer = await self.ask(topic, RequestCode.INVOKE_BROKER_TO_RESET_OFFSET, fields)
         assert answer.code == ResponseCode.SUCCESS, f"a reset was answered with {response_text(answer)}"
 
@@ -327,18 +335,12 @@ class RemotingProbe:
     ) -> int:
         """Send a heartbeat of a member that consumes the topic, or the topics `subscribed`.
 
-        Request 34. Return the version of its subscription: newer than all before, unless one is given.
+        Return the version of its subscription: newer than all before, unless one is given.
         """
         version = next(_VERSIONS) if version is None else version
-        consumer = consumer_data(
-            group,
-            dict.fromkeys((topic,) if subscribed is None else subscribed, filter_text),
-            model=model,
-            from_where="CONSUME_FROM_FIRST_OFFSET",
-            version=version,
-        )
-        body = heartbeat_body(self.client_id, consumers=[consumer])
-        answer = await self.ask(topic, RequestCode.HEART_BEAT, body=body)
+        topics = (topic,) if subscribed is None else subscribed
+        consumer = consuming(group, topics, filter_text=filter_text, version=version, model=model)
+        answer = await self.beat(topic, consumers=[consumer])
         assert answer.code == ResponseCode.SUCCESS, f"a heartbeat was answered with {response_text(answer)}"
         self._joined[group] = topic
         return version
@@ -369,11 +371,13 @@ class RemotingProbe:
         answer = await self.ask(topic, RequestCode.GET_CONSUMER_LIST_BY_GROUP, {"consumerGroup": group})
         return parse_consumers(answer.body) if answer.code == ResponseCode.SUCCESS else ()
 
+    async def ask_lock(self, group: str, topic: str, *queues: int) -> Frame:
+        """Lock queues, and return the response. Request 41."""
+        return await self.ask(topic, RequestCode.LOCK_BATCH_MQ, body=await self._queues(group, topic, queues))
+
     async def lock(self, group: str, topic: str, *queues: int) -> list[int]:
-        """Lock queues; return those that this client holds. Request 41."""
-        answer = await self.ask(
-            topic, RequestCode.LOCK_BATCH_MQ, body=await self._queues(group, topic, queues)
-        )
+        """Lock queues; return those that this client holds."""
+        answer = await self.ask_lock(group, topic, *queues)
         assert answer.code == ResponseCode.SUCCESS, f"a lock was answered with {response_text(answer)}"
         return sorted(queue.id for queue in parse_locked(answer.body))
 
@@ -402,6 +406,24 @@ class RemotingProbe:
 
     async def _current_credentials(self) -> Credentials | None:
         return self._credentials
+
+
+def consuming(
+    group: str,
+    topics: Sequence[str],
+    *,
+    filter_text: FilterText = EVERYTHING,
+    version: int = 1,
+    model: str = CLUSTERING,
+) -> JsonValue:
+    """Return the part of a heartbeat about a group that consumes topics."""
+    return consumer_data(
+        group,
+        dict.fromkeys(topics, filter_text),
+        model=model,
+        from_where="CONSUME_FROM_FIRST_OFFSET",
+        version=version,
+    )
 
 
 def send_fields(topic: str, properties: Mapping[str, str], born: float) -> dict[str, object]:

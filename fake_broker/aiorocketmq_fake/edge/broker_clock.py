@@ -138,10 +138,9 @@ class BrokerClock:
         """Move a manual clock: timers fire in order, each at its own time, and every answer is written.
 
         Clients on this clock have their deadlines on it. Before it moves and at each instant with an event it waits
-        until they have done their work: renewals, handlers, settling, receives, and the first receive after a
-        restart of the broker. That takes at most `patience` real
-        seconds, by default 5; work that is still in progress then, such as a handler that waits for the test itself,
-        is named in a warning and ignored from then on.
+        until they have done their work: renewals, handlers, settling, receives, and the first receive after a restart
+        of the broker. That takes at most `patience` real seconds, by default 5; work that is still in progress then,
+        such as a handler that waits for the test itself, is named in a warning and ignored from then on.
 
         Other clients live in real time. With `patience`, the clock waits at its start and after each answered receive
         until the deliveries are settled (acknowledged, changed or forwarded) and the consumer polls again, but at

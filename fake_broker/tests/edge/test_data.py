@@ -32,13 +32,19 @@ FULL = 50001
 BIG = b"x" * 20_000
 
 
+async def subscribed(broker: FakeBroker, connect: Callable[..., Any], **options: Any) -> Any:
+    """Return a client of the group `g`, which reads the topic `t` of one queue; both are new."""
+    await broker.create_topic("t", queues=1, **options)
+    await broker.create_group("g")
+    client = connect(broker)
+    await client.subscribe("g", "t")
+    return client
+
+
 async def filled(folder: Path, connect: Callable[..., Any], count: int = 20, **options: Any) -> None:
     """Leave a folder behind with a topic, a group that consumed half of it, and a lease."""
     async with FakeBroker(data=folder, clock="manual", **options) as broker:
-        await broker.create_topic("t", queues=1)
-        await broker.create_group("g")
-        client = connect(broker)
-        await client.subscribe("g", "t")
+        client = await subscribed(broker, connect)
         for number in range(count):
             await client.send("t", b"%d" % number)
         taken = await client.receive("g", "t", batch=count // 2 + 1, wait=5)
@@ -64,10 +70,7 @@ async def test_what_was_stored_leased_and_acked_is_there_again(
 
 async def test_what_was_acknowledged_survives_a_kill(tmp_path: Path, connect: Callable[..., Any]) -> None:
     async with FakeBroker(data=tmp_path, clock="manual") as broker:
-        await broker.create_topic("t", queues=1)
-        await broker.create_group("g")
-        client = connect(broker)
-        await client.subscribe("g", "t")
+        client = await subscribed(broker, connect)
         await client.send("t", b"acked")
         await client.send("t", b"held")
         taken = await client.receive("g", "t", batch=2, wait=5)
@@ -275,10 +278,7 @@ async def test_a_full_disk_refuses_then_recovers_and_loses_nothing_acknowledged(
     caplog.set_level(logging.CRITICAL, "aiorocketmq_fake.data")
     acknowledged = []
     async with FakeBroker(data=tmp_path) as broker:
-        await broker.create_topic("t", queues=1)
-        await broker.create_group("g")
-        client = connect(broker)
-        await client.subscribe("g", "t")
+        client = await subscribed(broker, connect)
         database = broker._journals[0]._database
         database.bound(database.pages() + 40)
         codes = []
@@ -386,10 +386,7 @@ async def test_messages_beyond_the_bound_are_read_from_disk(
 ) -> None:
     bodies = [b"%d:" % number + BIG for number in range(150)]
     async with FakeBroker(data=tmp_path, data_memory=1 << 20) as broker:
-        await broker.create_topic("t", queues=1)
-        await broker.create_group("g")
-        client = connect(broker)
-        await client.subscribe("g", "t")
+        client = await subscribed(broker, connect)
         for body in bodies:
             await client.send("t", body)
         (entries,) = broker.brokers[0]._core.entries("t")
@@ -405,10 +402,7 @@ async def test_polls_of_before_a_kill_take_nothing_while_the_broker_is_down(
 ) -> None:
     begin = datetime(2026, 1, 1, tzinfo=UTC)
     async with FakeBroker(data=tmp_path, clock="manual", start=begin) as broker:
-        await broker.create_topic("t", type="DELAY", queues=1)
-        await broker.create_group("g")
-        client = connect(broker)
-        await client.subscribe("g", "t")
+        client = await subscribed(broker, connect, type="DELAY")
         poll = asyncio.ensure_future(client.receive("g", "t", wait=20))
         await until(lambda: broker.clock.parked == 1)
         due = pb.SystemProperties()
@@ -431,10 +425,7 @@ async def test_what_a_waiting_poll_was_given_stays_leased_over_a_kill(
 ) -> None:
     """A timer answers it; no command of a client comes after that."""
     async with FakeBroker(data=tmp_path) as broker:
-        await broker.create_topic("t", queues=1)
-        await broker.create_group("g")
-        client = connect(broker)
-        await client.subscribe("g", "t")
+        client = await subscribed(broker, connect)
         await client.send("t", b"1")
         await client.receive("g", "t", invisible=1, wait=5)
         again = await client.receive("g", "t", wait=10)
@@ -466,10 +457,7 @@ async def test_what_fired_before_a_leap_of_the_clock_has_fired_before_it(
 ) -> None:
     profile = replace(DOCUMENTED, revive_latency=5.0)
     async with FakeBroker(data=tmp_path, profile=profile) as broker:
-        await broker.create_topic("t", queues=1)
-        await broker.create_group("g")
-        client = connect(broker)
-        await client.subscribe("g", "t")
+        client = await subscribed(broker, connect)
         await client.send("t", b"1")
         await client.receive("g", "t", invisible=1, wait=5)
         await until(lambda: not broker.leases("g"))

@@ -7,9 +7,8 @@ from collections.abc import Hashable, Mapping, Sequence
 from functools import partial
 from itertools import groupby
 
-import anyio
-
 from aiorocketmq._aio.event import Signal
+from aiorocketmq._aio.limit import Limit
 from aiorocketmq._aio.shielding import uninterrupted
 from aiorocketmq._consume.leases import LeaseKeeper
 from aiorocketmq._consume.settler import LeaseSettler
@@ -107,7 +106,7 @@ class Consumption:
             await self.receiving.start(until)
         except BaseException:
             self.stop()
-            await uninterrupted(self.finish(anyio.move_on_after(0.0)))
+            await uninterrupted(self.finish(Limit(0.0)))
             raise
 
     def stop(self) -> None:
@@ -122,13 +121,13 @@ class Consumption:
         for delivery in (*delayed, *self._workers.stop_starting()):
             self._carry_out(delivery, Release(0.0))
 
-    async def finish(self, grace: anyio.CancelScope) -> None:
+    async def finish(self, grace: Limit) -> None:
         """Wait for handlers within `grace`, then cancel them; settle and release; end the session."""
         try:
             await self.receiving.ended()
             await self._workers.drain(grace, lambda delivery: self._carry_out(delivery, Release(0.0)))
             self._life.apply(ConsumerEvent.DRAINED)
-            with anyio.move_on_after(self._session.timeouts.stop):
+            async with Limit(self._session.timeouts.stop):
                 while self.in_flight:
                     self._none_in_flight.clear()
                     await self._none_in_flight.wait()

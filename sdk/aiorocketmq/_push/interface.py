@@ -6,8 +6,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
-import anyio
-
+from aiorocketmq._aio.limit import Limit
 from aiorocketmq._consume.lite_topics import LiteTopics
 from aiorocketmq._core.settings import FilterText
 from aiorocketmq._core.stop_states import ConsumerLife
@@ -61,7 +60,7 @@ class Running(Protocol):
     def stop(self) -> None:
         """Begin the stop."""
 
-    async def finish(self, grace: anyio.CancelScope) -> None:
+    async def finish(self, grace: Limit) -> None:
         """Wait for handlers within `grace`, release what is left, and end the client."""
 
 

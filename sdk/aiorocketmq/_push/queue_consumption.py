@@ -11,9 +11,8 @@ from collections.abc import Callable, Collection, Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 
-import anyio
-
 from aiorocketmq._aio.event import Signal
+from aiorocketmq._aio.limit import Limit
 from aiorocketmq._aio.tasks import Watch
 from aiorocketmq._core.outcomes import (
     ACKNOWLEDGE,
@@ -161,12 +160,12 @@ class QueueConsumption:
         self._local_retries.clear()
         self._workers.stop_starting()
 
-    async def finish(self, grace: anyio.CancelScope) -> None:
+    async def finish(self, grace: Limit) -> None:
         """Wait for handlers within `grace`, then cancel them; commit, release the queues, and end the session."""
         try:
             await self._workers.drain(grace)
             self._life.apply(ConsumerEvent.DRAINED)
-            with anyio.move_on_after(self._session.timeouts.stop):
+            async with Limit(self._session.timeouts.stop):
                 await self._rebalancing.leave()
             self._life.apply(ConsumerEvent.RELEASED)
         finally:
@@ -236,7 +235,7 @@ class QueueConsumption:
     async def _flush(self, queues: Collection[MessageQueue]) -> None:
         """Wait for handlers of revoked queues, start no other, and commit."""
         self._leaving = frozenset(queues)
-        with anyio.move_on_after(self._session.timeouts.stop):
+        async with Limit(self._session.timeouts.stop):
             while any(delivery.queue in queues for delivery in (*self._workers.handling, *self._going_back)):
                 self._changed.clear()
                 await self._changed.wait()

@@ -7,9 +7,8 @@ import logging
 from collections.abc import Callable, Collection, Hashable
 from typing import Generic, Protocol, TypeVar
 
-import anyio
-
 from aiorocketmq._aio.event import Signal
+from aiorocketmq._aio.limit import Limit
 from aiorocketmq._aio.tasks import Watch
 from aiorocketmq._consume.handlers import watched
 from aiorocketmq._core.dispatch import ConcurrentDispatch, FifoDispatch
@@ -151,10 +150,10 @@ class Workers(Generic[DeliveryT]):
         await self._idle.wait()
 
     async def drain(
-        self, grace: anyio.CancelScope, cancelled: Callable[[DeliveryT], object] = lambda delivery: None
+        self, grace: Limit, cancelled: Callable[[DeliveryT], object] = lambda delivery: None
     ) -> None:
         """Wait for running handlers within `grace`, then cancel them, and call `cancelled` for each."""
-        with grace:
+        async with grace:
             await self.wait_idle()
         for task in self._tasks:
             task.cancel()
@@ -163,7 +162,7 @@ class Workers(Generic[DeliveryT]):
                 "the handler of %r did not end within the shutdown timeout and is cancelled", delivery.message
             )
             cancelled(delivery)
-        with anyio.move_on_after(CANCELLED_HANDLERS_END):
+        async with Limit(CANCELLED_HANDLERS_END):
             await self.wait_idle()
 
     def _next(self) -> DeliveryT | None:

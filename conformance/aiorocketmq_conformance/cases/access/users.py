@@ -5,10 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from aiorocketmq._core.remoting.bodies import CLUSTERING, consumer_data, heartbeat_body, lock_body
-from aiorocketmq._core.remoting.frame import Frame
-from aiorocketmq._core.route import MessageQueue
-from aiorocketmq._core.settings import FilterText
 from aiorocketmq._remoting.codes import RequestCode, ResponseCode
 from aiorocketmq.config import Credentials
 from aiorocketmq.wire import messages as pb
@@ -20,7 +16,7 @@ from aiorocketmq_conformance.fixture import Fixture
 from aiorocketmq_conformance.probe import requests
 from aiorocketmq_conformance.probe.answers import code_name, code_of
 from aiorocketmq_conformance.probe.client import ProbeClient
-from aiorocketmq_conformance.probe.remoting import RemotingProbe
+from aiorocketmq_conformance.probe.remoting import consuming
 from aiorocketmq_conformance.probe.signing import signed
 from aiorocketmq_conformance.target import Rights
 
@@ -288,10 +284,11 @@ async def remoting(fixture: Fixture) -> None:
         for request, fields in of_administrators.items():
             answer = (await probe.ask(topic, request, fields)).code
             assert answer == ResponseCode.NO_PERMISSION, f"{user}: {request.name} was answered with {answer}"
+        own, other = consuming(group, [topic]), consuming(fixture.fresh("other"), [topic])
         codes = {
-            "heartbeat": (await _beat(probe, topic, group)).code,
-            "heartbeat of two": (await _beat(probe, topic, group, fixture.fresh("other"))).code,
-            "lock": (await _lock(probe, topic, group)).code,
+            "heartbeat": (await probe.beat(topic, consumers=[own])).code,
+            "heartbeat of two": (await probe.beat(topic, consumers=[own, other])).code,
+            "lock": (await probe.ask_lock(group, topic, 0)).code,
             "send": (await probe.send(topic, b"m")).code,
             "pull": (await probe.pull(topic, group, 0)).code,
             "commit": (await probe.commit(topic, group, 0)).code,
@@ -302,29 +299,6 @@ async def remoting(fixture: Fixture) -> None:
                 passed.setdefault(call, set()).add(user)
     consumer = {call: {"consumer"} for call in ("heartbeat", "lock", "pull", "commit", "committed")}
     assert passed == {"send": {"publish"}, **consumer}
-
-
-async def _beat(probe: RemotingProbe, topic: str, *groups: str) -> Frame:
-    """Send a heartbeat of a member of these groups, which consume a topic."""
-    consumers = [
-        consumer_data(
-            group,
-            {topic: FilterText()},
-            model=CLUSTERING,
-            from_where="CONSUME_FROM_FIRST_OFFSET",
-            version=1,
-        )
-        for group in groups
-    ]
-    return await probe.ask(
-        topic, RequestCode.HEART_BEAT, body=heartbeat_body(probe.client_id, consumers=consumers)
-    )
-
-
-async def _lock(probe: RemotingProbe, topic: str, group: str) -> Frame:
-    """Lock a queue."""
-    queue = MessageQueue(topic, (await probe.broker_of(topic)).name, 0)
-    return await probe.ask(topic, RequestCode.LOCK_BATCH_MQ, body=lock_body(probe.client_id, group, [queue]))
 
 
 @case("auth.patterns", rules=("R14.2", "R14.4"), level=EXTENSION, needs=NEEDS, timeout=120.0)

@@ -89,17 +89,8 @@ async def suspend(fixture: Fixture) -> None:
     consumer = await lite.consumer("l1")
     (sent,) = await lite.send("l1", "m")
     first = await consumer.one(invisible=30.0)
-    request = pb.ChangeInvisibleDurationRequest(
-        group=requests.resource(lite.group),
-        topic=requests.resource(lite.topic),
-        receipt_handle=first.handle,
-        message_id=first.id,
-        lite_topic="l1",
-        suspend=True,
-    )
-    requests.duration(request.invisible_duration, 3.0)
     suspended_at = fixture.clock.now()
-    reply = await consumer.client.unary("ChangeInvisibleDuration", request)
+    reply = await consumer.client.change_invisible(first, 3.0, suspend=True)
     assert code_of(reply) == "OK"
     redelivery = await consumer.find(sent)
     assert redelivery.at - suspended_at >= 3.0 - fixture.number("early"), (

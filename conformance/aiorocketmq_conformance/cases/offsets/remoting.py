@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Sequence
 
-from aiorocketmq._remoting.codes import RequestCode, ResponseCode
+from aiorocketmq._remoting.codes import ResponseCode
 
 from aiorocketmq_conformance.case import EXTENSION, MUST, SHOULD, case
 from aiorocketmq_conformance.cases.shared.queues import REMOTING, RemotingReader, over_remoting
@@ -280,15 +280,13 @@ async def reset_queues(fixture: Fixture) -> None:
     middle = fixture.clock.wall()
     await fixture.clock.sleep(GAP / 2)
     await send((4, 4, 4))
-    for more, expected in (
-        ({"timestamp": round(middle * 1000)}, before),
-        ({"timestamp": -1}, (6, 9, 12)),
-        ({"timestamp": 0, "offset": 3}, (0, 0, 0)),
-        ({"timestamp": 0, "offset": 3, "queueId": 1}, (0, 3, 0)),
+    for to, more, expected in (
+        (middle, {}, before),
+        (None, {}, (6, 9, 12)),
+        (0.0, {"offset": 3}, (0, 0, 0)),
+        (0.0, {"offset": 3, "queueId": 1}, (0, 3, 0)),
     ):
-        fields: dict[str, object] = {"topic": reader.topic, "group": reader.group, "isForce": "true", **more}
-        answer = await reader.probe.ask(reader.topic, RequestCode.INVOKE_BROKER_TO_RESET_OFFSET, fields)
-        assert answer.code == ResponseCode.SUCCESS, f"a reset was answered with {response_text(answer)}"
+        await reader.probe.reset(reader.topic, reader.group, to, **more)
         for queue, offset in enumerate(expected):
             answer = await reader.probe.committed(reader.topic, reader.group, queue=queue)
             committed = number(answer, "offset")
