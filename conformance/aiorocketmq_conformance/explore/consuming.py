@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import itertools
-from collections.abc import Coroutine
+from collections.abc import Coroutine, Iterable
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
 from aiorocketmq.wire import messages as pb
 
-from aiorocketmq_conformance.explore.plan import ConsumerPlan, Step
+from aiorocketmq_conformance.explore.plan import MESSAGE_GROUPS, ConsumerPlan, Step
 from aiorocketmq_conformance.explore.producing import content_of
 from aiorocketmq_conformance.explore.scribe import Scribe
 from aiorocketmq_conformance.model.calls import (
@@ -27,7 +27,7 @@ from aiorocketmq_conformance.model.calls import (
     Receive,
     Settings,
 )
-from aiorocketmq_conformance.model.filters import SQL, shown
+from aiorocketmq_conformance.model.filters import LITE, SQL, shown
 from aiorocketmq_conformance.model.semantics import Semantics
 from aiorocketmq_conformance.probe import queues, requests
 from aiorocketmq_conformance.probe.answers import Delivery, Received, code_name, code_of, seconds_of
@@ -51,6 +51,10 @@ class Member:
     topic: str
     limit: int
     filter: str
+    kind: int
+    """The type of the client."""
+    seen: list[str] = field(default_factory=list)
+    """All its filters so far."""
     is_alive: bool = True
     polls: set[asyncio.Task[None]] = field(default_factory=set)
 
@@ -60,9 +64,9 @@ class Member:
         return self.client.client_id
 
     @property
-    def kind(self) -> int:
-        """The type of the client."""
-        return pb.ClientType.PUSH_CONSUMER if self.plan.renews else pb.ClientType.SIMPLE_CONSUMER
+    def is_lite(self) -> bool:
+        """Whether it subscribes to lite topics."""
+        return self.filter.startswith(LITE)
 
 
 @dataclass(slots=True, eq=False)
@@ -95,6 +99,8 @@ class Consuming:
         self._count = itertools.count()
         self._next_offsets: dict[tuple[str, int], int] = {}
         """Where the last pull of a topic's queue ended."""
+        self._lite_topics: dict[str, str] = {}
+        """By message id."""
         self._scribe = scribe
         self._semantics = semantics
         self._suspends = suspends
@@ -107,10 +113,23 @@ class Consuming:
         return [member for member in self.members if member.is_alive]
 
     async def join(
-        self, plan: ConsumerPlan, client: ProbeClient, group: str, topic: str, limit: int
+        self,
+        plan: ConsumerPlan,
+        client: ProbeClient,
+        group: str,
+        topic: str,
+        limit: int,
+        *,
+        is_lite: bool = False,
     ) -> Member:
-        """Let a consumer join a group."""
-        member = Member(plan, client, group, topic, limit, plan.filter)
+        """Let a consumer join a group; `is_lite`: it consumes lite topics."""
+        filter_ = _names(plan.names) if is_lite else plan.filter
+        kind = pb.ClientType.PUSH_CONSUMER if plan.renews else pb.ClientType.SIMPLE_CONSUMER
+        if is_lite:
+            # Apache's servers know no simple consumers of lite topics.
+            is_simple = self._semantics.checks_leases and not plan.renews
+            kind = pb.ClientType.LITE_SIMPLE_CONSUMER if is_simple else pb.ClientType.LITE_PUSH_CONSUMER
+        member = Member(plan, client, group, topic, limit, filter_, kind)
         await self.send_settings(member)
         self.members.append(member)
         return member
@@ -121,6 +140,10 @@ class Consuming:
         subscriptions = {member.topic: _expression(member.filter)}
         settings = requests.consumer_settings(member.group, subscriptions, member.kind)
         reply = await member.client.send_settings(settings)
+        member.seen.append(member.filter)
+        if member.is_lite:
+            await self.sync(member)
+            return
         self._scribe.add(
             begun,
             Settings(
@@ -132,8 +155,22 @@ class Consuming:
             ),
         )
 
+    async def sync(self, member: Member) -> None:
+        """Replace or repeat the subscriptions to lite topics; other consumers have none."""
+        if member.is_lite:
+            request = pb.SyncLiteSubscriptionRequest(
+                action=pb.LiteSubscriptionAction.COMPLETE_ADD,
+                topic=requests.resource(member.topic),
+                group=requests.resource(member.group),
+                lite_topic_set=member.filter.removeprefix(LITE).split(),
+            )
+            code = code_of(await member.client.unary("SyncLiteSubscription", request))
+            assert code == "OK", f"subscriptions to lite topics were answered with {code}"
+
     async def assignment(self, member: Member, step: Step) -> None:
         """Ask which queues a consumer may receive from."""
+        if member.is_lite:
+            return
         begun = self._scribe.instant()
         reply = await member.client.query_assignment(member.topic, member.group)
         queues = {each.message_queue.id for each in reply.assignments}
@@ -158,7 +195,7 @@ class Consuming:
 
     async def subscribe(self, member: Member, step: Step) -> None:
         """Change the filter of a consumer, also while it polls."""
-        member.filter = step.text("filter")
+        member.filter = _names(step.integer("names")) if member.is_lite else step.text("filter")
         await self.send_settings(member)
 
     async def leave(self, member: Member, *, crashes: bool) -> None:
@@ -248,7 +285,7 @@ class Consuming:
 
     async def _receive(self, member: Member, batch: int, invisible: float, poll: float) -> None:
         begun, restarts = self._scribe.instant(), self.restarts
-        renews, expression = member.plan.renews, member.filter
+        renews, expression, known = member.plan.renews, member.filter, len(member.seen)
         lease = self._semantics.renewed if renews else invisible
         code, deliveries, is_cancelled = UNKNOWN, list[Delivered](), True
         try:
@@ -266,6 +303,7 @@ class Consuming:
                 deliveries.append(self._delivered(one, begun))
                 end = one.at - self._scribe.started + lease
                 self.held.append(Held(one, member, [one.handle], end, renews))
+                self._lite_topics[one.id] = one.lite_topic
                 self.horizon = max(self.horizon, end)
         finally:
             # A crash cancels it; its filter may have taken effect all the same.
@@ -275,7 +313,7 @@ class Consuming:
                     client=member.name,
                     group=member.group,
                     topic=member.topic,
-                    filter=expression,
+                    filter=_joined(expression, member.seen[known:]) if member.is_lite else expression,
                     batch=batch,
                     invisible=lease,
                     poll=poll,
@@ -378,7 +416,8 @@ class Consuming:
 
     async def _ack(self, member: Member, group: str, topic: str, entries: list[tuple[str, str]]) -> list[str]:
         begun = self._scribe.instant()
-        reply = await member.client.ack(topic, group, *entries)
+        names = [self._lite_topics.get(id_, "") for id_, _ in entries] if member.is_lite else []
+        reply = await member.client.ack(topic, group, *entries, lite_topics=names)
         codes = [code_of(entry) for entry in reply.entries]
         self._scribe.add(
             begun,
@@ -497,7 +536,18 @@ class Consuming:
         return [held for held in candidates if held.member.group == group]
 
 
+def _names(bits: int) -> str:
+    """Return the filter of a consumer of some lite topics."""
+    return LITE + " ".join(name for place, name in enumerate(MESSAGE_GROUPS) if bits >> place & 1)
+
+
+def _joined(first: str, others: Iterable[str]) -> str:
+    names = {name for each in (first, *others) for name in each.removeprefix(LITE).split()}
+    return LITE + " ".join(sorted(names))
+
+
 def _expression(filter_: str) -> pb.FilterExpression:
+    filter_ = "*" if filter_.startswith(LITE) else filter_
     kind = pb.FilterType.SQL if filter_.startswith(SQL) else pb.FilterType.TAG
     return pb.FilterExpression(type=kind, expression=shown(filter_))
 

@@ -7,6 +7,7 @@ from contextlib import suppress
 
 import grpc.aio
 
+from aiorocketmq_conformance.explore.classic import Classic
 from aiorocketmq_conformance.explore.consuming import Consuming, Member
 from aiorocketmq_conformance.explore.plan import READERS, ConsumerPlan, Plan, Step
 from aiorocketmq_conformance.explore.producing import Producing
@@ -26,6 +27,7 @@ from aiorocketmq_conformance.model.calls import (
 from aiorocketmq_conformance.model.semantics import Semantics
 from aiorocketmq_conformance.probe.answers import code_of
 from aiorocketmq_conformance.probe.client import CallFailed, ProbeClient
+from aiorocketmq_conformance.probe.remoting import RemotingProbe
 from aiorocketmq_conformance.probe.telemetry import StreamEnded
 from aiorocketmq_conformance.target import Moment, Target
 
@@ -67,7 +69,15 @@ class Execution:
             [self._client("producer") for _ in range(PRODUCERS)],
             target.run_id,
         )
+        self._classic = Classic(
+            self.scribe,
+            list(zip(self._topics, plan.topics, strict=True)),
+            self._classic_client,
+            self._producers,
+            target.fresh("classic"),
+        )
         self._steps = {
+            **self._classic.steps,
             "send": self._producers.send,
             "illegal": self._producers.send_illegal,
             "commit": self._producers.end,
@@ -106,16 +116,23 @@ class Execution:
             for step in self._plan.steps:
                 await self._execute(step)
                 await self.scribe.settle()
-                self._consuming.check()
+                self._check()
             await self._finish()
-            self._consuming.check()
-        except (CallFailed, StreamEnded, grpc.aio.AioRpcError, ConnectionError) as error:
+            self._check()
+        except (AssertionError, CallFailed, StreamEnded, grpc.aio.AioRpcError, ConnectionError) as error:
             raise HistoryFailed(" ".join(str(error).split())[:200], self.scribe.instant()) from error
         finally:
             self._producers.stop()
             await self._consuming.close()
+            await self._classic.close()
             for client in self._producers.clients:
                 await client.disconnect()
+
+    def _check(self) -> None:
+        """Raise what failed in the background."""
+        self._consuming.check()
+        if self._classic.failure is not None:
+            raise self._classic.failure
 
     # The beginning
 
@@ -127,6 +144,8 @@ class Execution:
         for place, group in enumerate(self._plan.groups):
             if not group.late:
                 await self._create_group(place)
+        if self._plan.is_classic:
+            await self._target.create_group(self._classic.group)
         for client in self._producers.clients:
             await client.send_settings(self._producers.settings())
         self._producers.listen()
@@ -144,15 +163,24 @@ class Execution:
             (f"{name}{READERS}", False, READER_ATTEMPTS, ()),
         ):
             begun = self.scribe.instant()
-            await self._target.create_group(group, ordered=ordered, max_attempts=limit, backoff=steps or None)
+            parent = self._topics[plan.topic] if plan.is_lite and group == name else ""
+            await self._target.create_group(
+                group, ordered=ordered, max_attempts=limit, backoff=steps or None, lite_topic=parent
+            )
+            is_ordered = ordered or bool(parent)
             self.scribe.add(
-                begun, GroupCreated(group=group, ordered=ordered, max_attempts=limit, steps=steps)
+                begun, GroupCreated(group=group, ordered=is_ordered, max_attempts=limit, steps=steps)
             )
 
     def _client(self, stem: str) -> ProbeClient:
         target = self._target
         channel = target.connect and target.connect(target.endpoint)
         return ProbeClient(target.endpoint, target.fresh(stem), target.clock, channel=channel)
+
+    def _classic_client(self) -> RemotingProbe:
+        target = self._target
+        assert target.name_server is not None, "steps of the classic protocol need a name server"
+        return RemotingProbe(target.name_server, target.fresh("classic-client"), target.clock)
 
     async def _join(self, plan: ConsumerPlan) -> Member:
         group = self._plan.groups[plan.group]
@@ -162,6 +190,7 @@ class Execution:
             self._groups[plan.group],
             self._topics[group.topic],
             group.max_attempts,
+            is_lite=group.is_lite,
         )
 
     # Steps
@@ -196,15 +225,21 @@ class Execution:
             await self._target.clock.sleep(min(left, HEARTBEATS))
             for member in self._consuming.alive():
                 await member.client.heartbeat(member.group, member.kind)
+                await self._consuming.sync(member)
             for producer in self._producers.clients:
                 await producer.heartbeat()
+            await self._classic.beat()
 
-    def _group(self, step: Step) -> tuple[str, str]:
+    def _group(self, step: Step) -> tuple[str, str] | None:
+        """Return name and topic of a group; None if it consumes lite topics."""
         place = sorted(self._groups)[step.integer("group") % len(self._groups)]
-        return self._groups[place], self._topics[self._plan.groups[place].topic]
+        plan = self._plan.groups[place]
+        return None if plan.is_lite else (self._groups[place], self._topics[plan.topic])
 
     async def _lag(self, step: Step) -> None:
-        group, topic = self._group(step)
+        if (chosen := self._group(step)) is None:
+            return
+        group, topic = chosen
         begun = self.scribe.instant()
         waiting, in_flight = await self._target.admin.lag(group, topic)
         self.scribe.add(begun, Lag(group=group, topic=topic, waiting=waiting, in_flight=in_flight))
@@ -221,7 +256,9 @@ class Execution:
         )
 
     async def _reset(self, step: Step) -> None:
-        group, topic = self._group(step)
+        if (chosen := self._group(step)) is None:
+            return
+        group, topic = chosen
         begun = self.scribe.instant()
         to_end, at = bool(step.values["to_end"]), None
         if step.values["back"] is not None and self._semantics.checks_leases:
@@ -244,6 +281,7 @@ class Execution:
     async def _restart(self, step: Step) -> None:
         begun = self.scribe.instant()
         self._consuming.restarts += 1
+        self._classic.restarted()
         await (self._target.restart() if step.kind == "restart" else self._target.process.kill())
         for producer in self._producers.clients:
             await self._reconnect(producer)
@@ -281,20 +319,25 @@ class Execution:
         late += self._semantics.wake + 1.0
         await self._wait(max(0.0, horizon - self.scribe.now()) + late)
         for place, group in sorted(self._groups.items()):
-            await self._sweep(place, group, self._topics[self._plan.groups[place].topic])
+            its = self._plan.groups[place]
+            await self._sweep(place, group, self._topics[its.topic], is_lite=its.is_lite)
         await self._wait(self._semantics.wake + 1.0)
         for place, group in sorted(self._groups.items()):
             await self._sweep(place, f"{group}{READERS}", f"%DLQ%{group}")
 
-    async def _sweep(self, place: int, group: str, topic: str) -> None:
+    async def _sweep(self, place: int, group: str, topic: str, *, is_lite: bool = False) -> None:
         """Receive and acknowledge until a poll is empty."""
         begun = self.scribe.instant()
         plan = ConsumerPlan(place, renews=False, filter="*")
-        member = await self._consuming.join(plan, self._client("consumer"), group, topic, READER_ATTEMPTS)
+        member = await self._consuming.join(
+            plan, self._client("consumer"), group, topic, READER_ATTEMPTS, is_lite=is_lite
+        )
         route = await member.client.query_route(topic)
         while code_of(route) == "OK":
             count, started = len(self._consuming.held), self.scribe.now()
-            task = self._consuming.poll(member, 32, SWEEP_LEASE, SWEEP_POLL)
+            # Some servers look for messages in lite topics every ten seconds only.
+            wait = 3 * SWEEP_POLL if is_lite else SWEEP_POLL
+            task = self._consuming.poll(member, 32, SWEEP_LEASE, wait)
             await self._consuming.polled(member)
             await task
             fresh = self._consuming.held[count:]

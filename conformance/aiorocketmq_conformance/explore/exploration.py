@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from aiorocketmq_conformance.case import DEFAULT_TIMEOUT, PREPARED, Case, Level
 from aiorocketmq_conformance.explore.execution import Execution, HistoryFailed
 from aiorocketmq_conformance.explore.generation import Abilities, generate
-from aiorocketmq_conformance.explore.plan import Plan
+from aiorocketmq_conformance.explore.plan import CLASSIC, Plan
 from aiorocketmq_conformance.explore.shrinking import shrink
 from aiorocketmq_conformance.explore.timeline import timeline
 from aiorocketmq_conformance.model.calls import Violation
@@ -65,7 +65,7 @@ class Exploration:
 async def execute(plan: Plan, broker: BrokerUnderTest) -> Outcome:
     """Execute one plan on a target of its own, and judge it."""
     name = f"explore.history-{plan.seed}-{plan.number}"
-    case = Case(name, (), Level.MUST, PREPARED, "", DEFAULT_TIMEOUT, _nothing)
+    case = Case(name, (), Level.MUST, (*PREPARED, *plan.needs), "", DEFAULT_TIMEOUT, _nothing)
     async with broker.open(case) as target:
         return await _execute(plan, target)
 
@@ -102,6 +102,7 @@ def abilities_of(broker: BrokerUnderTest) -> Abilities:
             ("DELAY", "type.delay"),
             ("TRANSACTION", "type.tx"),
             ("PRIORITY", "type.priority"),
+            ("LITE", "type.lite" if broker.is_virtual else ""),
         )
         if need in has
     ]
@@ -116,6 +117,7 @@ def abilities_of(broker: BrokerUnderTest) -> Abilities:
         "forward": "dlq",
         "trim": "@keep",
         "pull": "pull",
+        **dict.fromkeys(CLASSIC, "remoting"),
     }
     kinds -= {kind for kind, need in needed.items() if need not in has}
     selects = "filter.sql" in has

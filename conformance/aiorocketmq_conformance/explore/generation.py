@@ -6,13 +6,21 @@ import random
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from aiorocketmq_conformance.explore.plan import ConsumerPlan, GroupPlan, Plan, Step, TopicPlan, Value
+from aiorocketmq_conformance.explore.plan import (
+    CLASSIC,
+    MESSAGE_GROUPS,
+    ConsumerPlan,
+    GroupPlan,
+    Plan,
+    Step,
+    TopicPlan,
+    Value,
+)
 from aiorocketmq_conformance.model.filters import SQL
 
 # Two of them have the same 32-bit hash, others contain or resemble one another.
 TAGS = ("a", "b", "ab", "A", "Aa", "BB", None)
 FILTERS = ("*", "*", "*", "*", "a", "a || b", "ab||A", "Aa", "||a", "b|| ||A||")
-MESSAGE_GROUPS = ("x", "y", "z")
 
 _WEIGHTS = {
     "send": 22,
@@ -60,6 +68,23 @@ _THEMES: dict[str, dict[str, int]] = {
     "administration": {"reset": 5, "restart": 3, "kill": 2, "pause": 2, "lag": 6},
     "pulls": {"pull": 20, "send": 10},
     "retention": {"trim": 6, "wait": 10},
+    "classic protocol": {
+        "classic send": 16,
+        "classic pull": 20,
+        "commit offset": 4,
+        "ask offset": 6,
+        "ask ends": 3,
+        "restart": 1,
+        "kill": 1,
+    },
+    "members": {
+        "join members": 10,
+        "leave members": 4,
+        "ask members": 8,
+        "lock": 14,
+        "unlock": 5,
+        "wait": 6,
+    },
     "dead letters": {"forward": 8, "wait": 6, "receive": 8},
 }
 
@@ -68,8 +93,8 @@ _THEMES: dict[str, dict[str, int]] = {
 class Abilities:
     """What a target can do, and how long its histories may take."""
 
-    types: Sequence[str] = ("NORMAL", "NORMAL", "FIFO", "DELAY", "TRANSACTION", "PRIORITY")
-    kinds: frozenset[str] = frozenset({*_WEIGHTS, "commit", "rollback", "recall"})
+    types: Sequence[str] = ("NORMAL", "NORMAL", "FIFO", "DELAY", "TRANSACTION", "PRIORITY", "LITE")
+    kinds: frozenset[str] = frozenset({*_WEIGHTS, *CLASSIC, "commit", "rollback", "recall"})
     selects: bool = True
     """SQL expressions are served."""
     is_virtual: bool = True
@@ -81,10 +106,7 @@ class Abilities:
 def generate(seed: int, number: int, abilities: Abilities) -> Plan:
     """Return one plan."""
     source = random.Random(f"{seed}/{number}")
-    topics = tuple(
-        TopicPlan(source.choice(abilities.types), source.choice((1, 1, 3, 5)))
-        for _ in range(source.choice((1, 1, 2, 3)))
-    )
+    topics = tuple(_topic(source, abilities) for _ in range(source.choice((1, 1, 2, 3))))
     groups = tuple(_group(source, topics, place) for place in range(source.choice((1, 1, 2, 3))))
     consumers = tuple(
         ConsumerPlan(
@@ -93,6 +115,7 @@ def generate(seed: int, number: int, abilities: Abilities) -> Plan:
             source.random() < 0.3,
             _filter(source, abilities),
             late=place > 0 and source.random() < 0.25,
+            names=source.randrange(1, 8),
         )
         for place in range(max(len(groups), source.randint(1, 5)))
     )
@@ -115,12 +138,19 @@ def _fits(theme: str, topics: Sequence[TopicPlan]) -> bool:
     return needed is None or needed in types
 
 
+def _topic(source: random.Random, abilities: Abilities) -> TopicPlan:
+    type_, queues = source.choice(abilities.types), source.choice((1, 1, 3, 5))
+    return TopicPlan(type_, 1 if type_ == "LITE" else queues)
+
+
 def _group(source: random.Random, topics: Sequence[TopicPlan], place: int) -> GroupPlan:
     topic = source.randrange(len(topics)) if place >= len(topics) else place
     ordered = topics[topic].type == "FIFO" and source.random() < 0.8
     limit = source.choice((1, 2, 2, 3, 5, 17))
     steps = source.choice(((), (), (1.0, 5.0, 10.0), (3.0, 30.0)))
-    return GroupPlan(topic, ordered, limit, steps, late=place > 0 and source.random() < 0.3)
+    is_lite = topics[topic].type == "LITE" and source.random() < 0.8
+    late = place > 0 and source.random() < 0.3
+    return GroupPlan(topic, ordered, limit, steps, late=late, is_lite=is_lite)
 
 
 def _filter(source: random.Random, abilities: Abilities) -> str:
@@ -211,6 +241,7 @@ _VALUES: dict[str, Callable[[random.Random, Abilities], dict[str, Value]]] = {
     "subscribe": lambda source, abilities: {
         "consumer": source.randrange(12),
         "filter": _filter(source, abilities),
+        "names": source.randrange(1, 8),
     },
     "leave": lambda source, abilities: {"consumer": source.randrange(12), "crashes": source.random() < 0.4},
     "join": _picked("consumer"),
@@ -233,5 +264,26 @@ _VALUES: dict[str, Callable[[random.Random, Abilities], dict[str, Value]]] = {
         "poll": source.choice((0.0, 5.0, 20.0)),
         "filter": "*" if source.random() < 0.7 else _filter(source, abilities),
     },
+    "classic send": lambda source, abilities: {
+        **_send(source, abilities),
+        **_picked("client", "queue")(source, abilities),
+        "count": source.choice((1, 1, 1, 2, 3, 5)),
+    },
+    "classic pull": lambda source, abilities: {
+        **_picked("client", "topic", "queue")(source, abilities),
+        "back": source.choice((0, 0, 0, 1, 2, 5, 99)),
+        "batch": source.choice((1, 2, 3, 32, 40)),
+        "poll": source.choice((0.0, 0.0, 10.0, 20.0)),
+        "filter": "*" if source.random() < 0.7 else _filter(source, abilities),
+        "commits": source.random() < 0.3,
+    },
+    "commit offset": _picked("client", "topic", "queue", "offset"),
+    "ask offset": _picked("client", "topic", "queue"),
+    "ask ends": _picked("client", "topic", "queue"),
+    "join members": _picked("client"),
+    "leave members": _picked("client"),
+    "ask members": _picked("client"),
+    "lock": _picked("client", "topic", "queue", "count"),
+    "unlock": _picked("client", "topic", "queue", "count"),
     "trim": lambda source, abilities: {"age": source.choice((1.0, 5.0, 20.0, 60.0))},
 }

@@ -8,6 +8,16 @@ from typing import TypeAlias
 READERS = "-readers"
 """Appended to a group's name: the group that reads its dead letters."""
 
+MESSAGE_GROUPS = ("x", "y", "z")
+"""Also the names of lite topics."""
+CLASSIC = frozenset(
+    {
+        *("classic send", "classic pull", "commit offset", "ask offset", "ask ends"),
+        *("join members", "leave members", "ask members", "lock", "unlock"),
+    }
+)
+"""The kinds of steps of clients of the classic protocol."""
+
 Value: TypeAlias = int | float | str | bool | None
 
 
@@ -30,6 +40,8 @@ class GroupPlan:
     """Its own retry intervals."""
     late: bool = False
     """It is created by a step, after messages were sent."""
+    is_lite: bool = False
+    """Its clients subscribe to lite topics of the topic."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,6 +54,8 @@ class ConsumerPlan:
     filter: str
     late: bool = False
     """It joins by a step."""
+    names: int = 7
+    """The lite topics that it subscribes to, a bit each, if its topic has any."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,3 +89,14 @@ class Plan:
     groups: tuple[GroupPlan, ...]
     consumers: tuple[ConsumerPlan, ...]
     steps: tuple[Step, ...]
+
+    @property
+    def is_classic(self) -> bool:
+        """Whether it has clients of the classic protocol."""
+        return any(step.kind in CLASSIC for step in self.steps)
+
+    @property
+    def needs(self) -> tuple[str, ...]:
+        """The abilities of a target that have to be switched on for it."""
+        has_lite_topics = any(topic.type == "LITE" for topic in self.topics)
+        return ("remoting",) * self.is_classic + ("type.lite",) * has_lite_topics

@@ -65,7 +65,7 @@ def content_of(message: pb.Message) -> Content:
         tag=system.tag if system.HasField("tag") else None,
         keys=tuple(system.keys),
         properties=tuple((name, value) for name, value in properties if name.startswith(MARK)),
-        message_group=system.message_group,
+        message_group=system.message_group or system.lite_topic,
         priority=system.priority if system.HasField("priority") else None,
         born_ms=born.seconds * 1000 + born.nanos // 1_000_000,
     )
@@ -198,11 +198,11 @@ class Producing:
         semantics = self._semantics
         sends_batches = semantics.batches_are_whole and (plan.type == "NORMAL" or semantics.checks_leases)
         count = step.integer("count") if sends_batches else 1
-        due = self._scribe.now() + step.real("delay") if plan.type == "DELAY" else None
+        due = self.due(step) if plan.type == "DELAY" else None
         recovery = step.real("recovery") or None
         return [
             Outgoing(
-                content=self._content(topic, plan, step, place),
+                content=self.content(topic, plan, step, place),
                 type=plan.type,
                 deliver_at=due,
                 recovery=recovery if plan.type == "TRANSACTION" else None,
@@ -210,7 +210,14 @@ class Producing:
             for place in range(count)
         ]
 
-    def _content(self, topic: str, plan: TopicPlan, step: Step, place: int) -> Content:
+    def due(self, step: Step) -> float:
+        """Return the delivery time of a message that is sent now."""
+        due = self._scribe.now() + step.real("delay")
+        self.horizon = max(self.horizon, due + self._semantics.delay_late)
+        return due
+
+    def content(self, topic: str, plan: TopicPlan, step: Step, place: int) -> Content:
+        """Return the content of the next message."""
         number = next(self._numbers)
         bare = bool(step.values["bare"])
         salt = step.integer("salt") + (place if self._semantics.checks_leases else 0)
@@ -222,7 +229,7 @@ class Producing:
             tag=step.text("tag") or None,
             keys=() if bare else (f"k{number}", "a", "B")[: 1 + salt % 3],
             properties=() if bare else properties_of(number, salt),
-            message_group=step.text("message_group") if plan.type == "FIFO" else "",
+            message_group=step.text("message_group") if plan.type in ("FIFO", "LITE") else "",
             priority=(step.integer("priority") + number) % 4 if plan.type == "PRIORITY" else None,
             born_ms=round((self._scribe.clock.wall() - AGE) * 1000),
         )
@@ -247,10 +254,8 @@ class Producing:
     def _remember(self, messages: list[Outgoing], entries: Iterable[pb.SendResultEntry]) -> None:
         for outgoing, entry in zip(messages, entries, strict=True):
             content = outgoing.content
-            if outgoing.deliver_at is not None:
-                self.horizon = max(self.horizon, outgoing.deliver_at + self._semantics.delay_late)
-                if entry.recall_handle:
-                    self._recalls.append((content.id, content.topic, entry.recall_handle))
+            if outgoing.deliver_at is not None and entry.recall_handle:
+                self._recalls.append((content.id, content.topic, entry.recall_handle))
             if outgoing.type == "TRANSACTION":
                 self._transactions.append(_Transaction(content.id, content.topic, entry.transaction_id))
 
@@ -263,7 +268,7 @@ class Producing:
             tag=content.tag,
             keys=content.keys,
             properties=dict(content.properties),
-            group=content.message_group or None,
+            group=content.message_group if outgoing.type == "FIFO" else None,
             born_at=(content.born_ms + 0.01) / 1000,  # servers cut it to milliseconds
             deliver_at=None if due is None else self._scribe.wall(due),
             kind=getattr(pb.MessageType, outgoing.type),
@@ -272,6 +277,8 @@ class Producing:
             system = message.system_properties
             requests.duration(system.orphaned_transaction_recovery_duration, outgoing.recovery)
         message.system_properties.body_encoding = pb.Encoding.Value(content.encoding)
+        if outgoing.type == "LITE":
+            message.system_properties.lite_topic = content.message_group
         if content.priority is not None:
             message.system_properties.priority = content.priority
         return message

@@ -10,12 +10,19 @@ from aiorocketmq_conformance.model.calls import (
     Assignment,
     Change,
     Check,
+    Commit,
+    Committed,
     Drained,
+    Ends,
     EndTransaction,
     Forward,
     Gone,
     GroupCreated,
+    Joined,
     Lag,
+    Left,
+    Lock,
+    Members,
     Occurrence,
     Outgoing,
     Pause,
@@ -29,6 +36,7 @@ from aiorocketmq_conformance.model.calls import (
     Settings,
     TopicCreated,
     Trim,
+    Unlock,
     Violation,
 )
 from aiorocketmq_conformance.model.filters import shown
@@ -142,7 +150,27 @@ def _text(event: Occurrence, names: dict[str, str]) -> str:
             came = ", ".join(one.content.body for one in event.deliveries)
             what = f"{short(event.topic)}, queue {event.queue} from {event.offset}, batch {event.batch}"
             filter_ = "" if event.filter == "*" else f" {shown(event.filter)!r}"
-            return f"{who} pulls {what}{filter_} -> {event.code} {came}, next {event.next_offset}"
+            commit = "" if event.commit is None else f", commits {event.commit}"
+            return f"{who} pulls {what}{filter_}{commit} -> {event.code} {came}, next {event.next_offset}"
+        case Commit():
+            what = f"{event.offset} of {short(event.topic)}, queue {event.queue}"
+            return f"{who} commits {what} for {short(event.group)} -> {event.code}"
+        case Committed():
+            what = f"{short(event.group)} has committed of {short(event.topic)}, queue {event.queue}"
+            return f"{who} asks what {what} -> {event.offset}"
+        case Ends():
+            what = f"{short(event.topic)}, queue {event.queue}"
+            return f"{who} asks for the ends of {what} -> {event.low} to {event.high}"
+        case Joined():
+            return f"{who} is a member of {short(event.group)}"
+        case Left():
+            return f"{who} leaves {short(event.group)}"
+        case Members():
+            return f"{who} asks for members of {short(event.group)} -> {', '.join(map(short, event.clients))}"
+        case Lock():
+            return f"{who} locks queues {event.asked} of {short(event.topic)} -> {event.granted}"
+        case Unlock():
+            return f"{who} unlocks queues {event.queues} of {short(event.topic)}"
         case Trim():
             return f"messages older than {event.age:g} s are deleted"
         case Restart():

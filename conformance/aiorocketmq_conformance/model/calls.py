@@ -62,6 +62,7 @@ class Content:
     keys: tuple[str, ...] = ()
     properties: tuple[tuple[str, str], ...] = ()
     message_group: str = ""
+    """Or its lite topic, which has the same order."""
     priority: int | None = None
     born_ms: int = 0
     """Milliseconds since 1970."""
@@ -268,6 +269,83 @@ class Pull(Event):
     code: str
     deliveries: tuple[Delivered, ...]
     next_offset: int
+    commit: int | None = None
+    """The offset that it commits for the group."""
+    late: float = 0.0
+    """Its server looks at polls that wait so often only."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Commit(Event):
+    """A group commits an offset of a queue."""
+
+    group: str
+    topic: str
+    queue: int
+    offset: int
+    code: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Committed(Event):
+    """A query for the offset that a group has committed."""
+
+    group: str
+    topic: str
+    queue: int
+    offset: int | None
+    """None if the server has none."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ends(Event):
+    """A query for the first offset of a queue, and for the one after its last."""
+
+    topic: str
+    queue: int
+    low: int
+    high: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Joined(Event):
+    """A heartbeat of a member of a group that shares queues out by itself."""
+
+    group: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Left(Event):
+    """Such a member leaves."""
+
+    group: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Members(Event):
+    """A query for the members of such a group."""
+
+    group: str
+    clients: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Lock(Event):
+    """A member asks for the locks of queues, and holds those that are granted."""
+
+    group: str
+    topic: str
+    asked: tuple[int, ...]
+    granted: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Unlock(Event):
+    """A member gives locks of queues back."""
+
+    group: str
+    topic: str
+    queues: tuple[int, ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -314,7 +392,8 @@ class Drained(Event):
 
 Occurrence: TypeAlias = (
     TopicCreated | GroupCreated | Send | Receive | Ack | Change | Forward | EndTransaction | Check | Recall | Settings
-    | Route | Assignment | Reset | Pull | Trim | Restart | Pause | Gone | Lag | Drained
+    | Route | Assignment | Reset | Pull | Commit | Committed | Ends | Joined | Left | Members | Lock | Unlock | Trim
+    | Restart | Pause | Gone | Lag | Drained
 )  # fmt: skip
 
 

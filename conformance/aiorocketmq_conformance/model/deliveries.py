@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from aiorocketmq_conformance.model.calls import OK, Content, Delivered, Receive, differences
-from aiorocketmq_conformance.model.filters import matches, shown
+from aiorocketmq_conformance.model.filters import LITE, matches, shown
 from aiorocketmq_conformance.model.knowledge import Knowledge
 from aiorocketmq_conformance.model.state import (
     FOREVER,
@@ -31,7 +31,12 @@ class Deliveries:
         """Take note of the filter: what it rejects is skipped for good."""
         readings = self._knowledge.readings
         reading = readings.setdefault((receive.group, receive.topic), Reading())
-        reading.filters.add(receive.filter)
+        if receive.filter.startswith(LITE):
+            # What a client did not subscribe to waits; a group begins with the first message of each lite topic.
+            reading.reads_whole = True
+            reading.filters.add("*")
+        else:
+            reading.filters.add(receive.filter)
         reading.was_cut = reading.was_cut or receive.is_cut
         reading.has_died = reading.has_died or receive.has_died
         if receive.repeats and self._knowledge.group(receive.group).ordered:
@@ -230,19 +235,23 @@ class Deliveries:
             return
         if topic is None or message.outgoing.content.topic != receive.topic:
             return
+        is_lite = receive.filter.startswith(LITE)
         if not 0 <= one.queue < topic.queues:
             self._report("queue", f"queue {one.queue} of a topic with {topic.queues}", one)
-        place = (receive.topic, one.queue, one.offset)
+        own = f"{receive.topic}/{message.outgoing.content.message_group}" if is_lite else receive.topic
+        place = (own, one.queue, one.offset)
         other = knowledge.positions.setdefault(place, one.content.id)
         if other != one.content.id:
             self._report("offset", f"queue {one.queue} has two messages at offset {one.offset}", one)
+        if is_lite:
+            return
         message.positions.add((one.queue, one.offset))
         if len(message.positions) > 1:
             self._report("offset", "delivered from two queues or offsets", one)
         if message.offset not in (-1, one.offset):
             text = f"delivered from offset {one.offset}; its receipt has {message.offset}"
             self._report("offset", text, one)
-        if message.outgoing.content.message_group:
+        if message.outgoing.content.message_group and topic.type == "FIFO":
             queues = {
                 queue for other_message in self._beside(message) for queue, _ in other_message.positions
             }

@@ -17,6 +17,8 @@ from aiorocketmq_conformance.model.calls import Content
 
 SQL = "sql:"
 """Before the number of an expression; other filters are lists of tags."""
+LITE = "lite:"
+"""Before the names of the lite topics that a client has subscribed to, with spaces between."""
 PRICE, WEIGHT, REGION = "xprice", "xweight", "xregion"
 """Properties: an integer, a number with one decimal place, a text."""
 REGIONS = ("eu", "EU", "us", "it's", "asia")
@@ -52,6 +54,8 @@ def matches(filter_: str, content: Content) -> bool:
     if filter_.startswith(SQL):
         tag = {} if content.tag is None else {"TAGS": content.tag}
         return selection(filter_).meaning(dict(content.properties) | tag) is True
+    if filter_.startswith(LITE):
+        return content.message_group in filter_.removeprefix(LITE).split()
     if filter_.strip() in ("", "*"):
         return True
     return (content.tag or "") in {term.strip() for term in filter_.split("||")} - {""}

@@ -15,12 +15,19 @@ from aiorocketmq_conformance.model.calls import (
     Assignment,
     Change,
     Check,
+    Commit,
+    Committed,
     Drained,
+    Ends,
     EndTransaction,
     Forward,
     Gone,
     GroupCreated,
+    Joined,
     Lag,
+    Left,
+    Lock,
+    Members,
     Occurrence,
     Pause,
     Pull,
@@ -33,11 +40,14 @@ from aiorocketmq_conformance.model.calls import (
     Settings,
     TopicCreated,
     Trim,
+    Unlock,
     Violation,
 )
 from aiorocketmq_conformance.model.deliveries import Deliveries
 from aiorocketmq_conformance.model.knowledge import Knowledge
 from aiorocketmq_conformance.model.lifecycle import Lifecycle
+from aiorocketmq_conformance.model.membership import Membership
+from aiorocketmq_conformance.model.offsets import Offsets
 from aiorocketmq_conformance.model.pulling import Pulling
 from aiorocketmq_conformance.model.semantics import Semantics
 from aiorocketmq_conformance.model.sending import Sending
@@ -49,6 +59,7 @@ def judge(events: Iterable[Occurrence], semantics: Semantics) -> list[Violation]
     knowledge = Knowledge(semantics)
     sending, settling, lifecycle = Sending(knowledge), Settling(knowledge), Lifecycle(knowledge)
     deliveries, absences, pulling = Deliveries(knowledge), Absences(knowledge), Pulling(knowledge)
+    offsets, membership = Offsets(knowledge), Membership(knowledge)
     steps: list[tuple[int, int, Callable[[], None]]] = []
 
     def plan(step: int, act: Callable[[], None]) -> None:
@@ -90,11 +101,30 @@ def judge(events: Iterable[Occurrence], semantics: Semantics) -> list[Violation]
                 plan(begin, partial(lifecycle.reset, event))
             case Pull():
                 plan(begin, partial(pulling.begin, event))
+                plan(begin, partial(offsets.begin_pull, event))
                 plan(end, partial(pulling.end, event))
+                plan(end, partial(offsets.end_pull, event))
+            case Commit():
+                plan(end, partial(offsets.committed_now, event))
+            case Committed():
+                plan(end, partial(offsets.told, event))
+            case Ends():
+                plan(end, partial(offsets.ends, event))
+            case Joined():
+                plan(begin, partial(membership.joined, event))
+            case Left():
+                plan(end, partial(membership.left, event))
+            case Members():
+                plan(end, partial(membership.told, event))
+            case Lock():
+                plan(end, partial(membership.locked, event))
+            case Unlock():
+                plan(end, partial(membership.unlocked, event))
             case Trim():
                 plan(begin, partial(lifecycle.trimmed, event))
             case Restart():
                 plan(begin, partial(lifecycle.restarted, event))
+                plan(end, partial(membership.restarted, event))
             case Pause():
                 knowledge.pauses.append(event)
             case Gone():
@@ -106,4 +136,5 @@ def judge(events: Iterable[Occurrence], semantics: Semantics) -> list[Violation]
     for _, _, act in sorted(steps, key=lambda each: each[:2]):
         act()
     pulling.finish()
+    offsets.finish()
     return knowledge.violations

@@ -38,7 +38,7 @@ class Pulling:
             if surely and not self._knowledge.trims:
                 self._report(pull, f"the offset {pull.offset} was refused, although a message lies there")
             return
-        late = semantics.poll_late + self._knowledge.paused(pull.begun.at, pull.ended.at)
+        late = semantics.poll_late + pull.late + self._knowledge.paused(pull.begun.at, pull.ended.at)
         if took > pull.poll + late:
             self._report(pull, f"a pull of {pull.poll:g} s took {took:.3f} s")
         if surely and took > semantics.wake + late:

@@ -59,7 +59,9 @@ class Sending:
                 if receipt.code != OK:
                     text = f"an entry of an accepted send has the code {receipt.code}"
                     knowledge.report("send", text, send.ended, message.id)
-                plain = message.outgoing.deliver_at is None and not message.is_half
+                # Of a lite message it is that in the parent topic.
+                is_lite = message.outgoing.type == "LITE"
+                plain = message.outgoing.deliver_at is None and not message.is_half and not is_lite
                 message.offset = receipt.offset if plain else -1
                 if message.is_half and not receipt.transaction:
                     knowledge.report(

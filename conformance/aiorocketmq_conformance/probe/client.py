@@ -283,16 +283,18 @@ class ProbeClient:
         )
 
     async def ack(
-        self, topic: str, group: str, *entries: Delivery | tuple[str, str]
+        self, topic: str, group: str, *entries: Delivery | tuple[str, str], lite_topics: Sequence[str] = ()
     ) -> pb.AckMessageResponse:
-        """Ack deliveries, or pairs (message id, receipt handle), in one request."""
+        """Ack deliveries, or pairs (message id, receipt handle), in one request; `lite_topics` are those of pairs."""
         request = pb.AckMessageRequest(group=resource(group), topic=resource(topic))
-        for entry in entries:
+        for place, entry in enumerate(entries):
             id_, handle = (entry.id, entry.handle) if isinstance(entry, Delivery) else entry
             acked = pb.AckMessageEntry(message_id=id_, receipt_handle=handle)
             # Ordinary consumers of a parent topic are refused if they send the lite topic (observed on 5.5.0).
             if self._is_lite and isinstance(entry, Delivery):
                 acked.lite_topic = entry.lite_topic
+            elif lite_topics:
+                acked.lite_topic = lite_topics[place]
             request.entries.append(acked)
         reply: pb.AckMessageResponse = await self.unary("AckMessage", request)
         return reply
@@ -332,6 +334,8 @@ class ProbeClient:
             delivery_attempt=delivery.attempt,
             max_delivery_attempts=max_attempts,
         )
+        if self._is_lite:
+            request.lite_topic = delivery.lite_topic
         reply: pb.ForwardMessageToDeadLetterQueueResponse = await self.unary(
             "ForwardMessageToDeadLetterQueue", request
         )

@@ -196,10 +196,11 @@ class RemotingProbe:
         *,
         queue: int = 0,
         code: RequestCode = RequestCode.SEND_BATCH_MESSAGE,
+        **more: object,
     ) -> Frame:
-        """Send several messages to a queue in one request; the response has the offset of the first. Requests 320 and
-        310."""
-        fields = send_fields(topic, {"WAIT": "true"}, self.clock.wall()) | {"e": queue, "m": "true"}
+        """Send several messages to a queue in one request; the response has the offset of the first. `more` are fields
+        of the request. Requests 320 and 310."""
+        fields = send_fields(topic, {"WAIT": "true"}, self.clock.wall()) | {"e": queue, "m": "true", **more}
         return await self.ask(topic, code, fields, encode_batch(members))
 
     async def beat(

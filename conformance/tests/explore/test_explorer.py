@@ -46,7 +46,7 @@ async def test_a_correct_fake_stays_clean(profile: str) -> None:
 
 @pytest.mark.parametrize("name", FOUND)
 async def test_a_broken_fake_is_found(name: str) -> None:
-    trial = await explored(mutant(name), 1, seconds=60, histories=40)
+    trial = await explored(mutant(name), 1, seconds=60, histories=150)
     assert trial.rules
 
 

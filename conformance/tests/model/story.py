@@ -9,15 +9,22 @@ from aiorocketmq_conformance.model.calls import (
     Assignment,
     Change,
     Check,
+    Commit,
+    Committed,
     Content,
     Delivered,
     Drained,
+    Ends,
     EndTransaction,
     Forward,
     Gone,
     GroupCreated,
     Instant,
+    Joined,
     Lag,
+    Left,
+    Lock,
+    Members,
     Occurrence,
     Outgoing,
     Pause,
@@ -32,6 +39,7 @@ from aiorocketmq_conformance.model.calls import (
     Settings,
     TopicCreated,
     Trim,
+    Unlock,
 )
 from aiorocketmq_conformance.model.judgement import judge
 from aiorocketmq_conformance.model.semantics import Semantics, semantics_of
@@ -40,6 +48,7 @@ from aiorocketmq_conformance.targets.declarations import APACHE_NUMBERS, DOCUMEN
 DOCUMENTED = semantics_of(DOCUMENTED_NUMBERS)
 APACHE = semantics_of(APACHE_NUMBERS)
 TOPIC, GROUP, CLIENT = "topic", "group", "consumer"
+PLACE: dict[str, Any] = {"topic": TOPIC, "group": GROUP}
 
 
 class Story:
@@ -235,6 +244,7 @@ class Story:
         batch: int = 32,
         queue: int = 0,
         selected: str = "*",
+        commit: int | None = None,
         **changes: Any,
     ) -> Story:
         """Pull from queue 0 now, after waiting since `begun`; the messages lie in `queue` at `first` and behind it."""
@@ -270,8 +280,41 @@ class Story:
                 code=code or ("OK" if names else "MESSAGE_NOT_FOUND"),
                 deliveries=deliveries,
                 next_offset=first + len(names) if next_offset is None else next_offset,
+                commit=commit,
             )
         )
+        return self
+
+    def commit(self, offset: int, *, code: str = "OK") -> Story:
+        self.events.append(Commit(**self.span(), **PLACE, queue=0, offset=offset, code=code))
+        return self
+
+    def committed(self, offset: int | None) -> Story:
+        self.events.append(Committed(**self.span(), **PLACE, queue=0, offset=offset))
+        return self
+
+    def ends(self, low: int, high: int) -> Story:
+        self.events.append(Ends(**self.span(), topic=TOPIC, queue=0, low=low, high=high))
+        return self
+
+    def joined(self, client: str) -> Story:
+        self.events.append(Joined(**self.span(), client=client, group=GROUP))
+        return self
+
+    def left(self, client: str) -> Story:
+        self.events.append(Left(**self.span(), client=client, group=GROUP))
+        return self
+
+    def members(self, *clients: str) -> Story:
+        self.events.append(Members(**self.span(), group=GROUP, clients=clients))
+        return self
+
+    def lock(self, client: str, *granted: int, asked: tuple[int, ...] = (0,)) -> Story:
+        self.events.append(Lock(**self.span(), **PLACE, client=client, asked=asked, granted=granted))
+        return self
+
+    def unlock(self, client: str, *queues: int) -> Story:
+        self.events.append(Unlock(**self.span(), **PLACE, client=client, queues=queues))
         return self
 
     def trim(self, age: float) -> Story:

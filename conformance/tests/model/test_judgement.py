@@ -20,6 +20,12 @@ def leased(**story: object) -> Story:
     return sent(**story).receive("m")
 
 
+def lite(name: str) -> Story:
+    return Story(type_="LITE", ordered=True).send("m", message_group=name)
+
+
+IN_X = {"message_group": "x"}
+
 PAIRS: dict[str, tuple[str, Story, Story]] = {
     # Sends
     "illegal message accepted": (
@@ -99,6 +105,100 @@ PAIRS: dict[str, tuple[str, Story, Story]] = {
         "pull",
         sent().pull("m").pull(code="ILLEGAL_OFFSET"),
         sent().pull("m").pull(offset=5, next_offset=1, code="ILLEGAL_OFFSET"),
+    ),
+    # Lite topics
+    "a message of another lite topic": (
+        "filter",
+        lite("y").receive("m", filter="lite:x z", changes={"message_group": "y"}),
+        lite("y").receive("m", filter="lite:x y", changes={"message_group": "y"}),
+    ),
+    "a lite topic that nobody has read in the end": (
+        "lost",
+        lite("y").at(1).receive(begun=0, filter="lite:x").at(20).drained(),
+        lite("y")
+        .at(1)
+        .receive("m", filter="lite:y", changes={"message_group": "y"})
+        .ack("m")
+        .at(20)
+        .drained(),
+    ),
+    "one offset for two messages of a lite topic": (
+        "offset",
+        lite("x").send("n", message_group="x").receive("m", "n", filter="lite:x", place=(0, 0), changes=IN_X),
+        lite("x").receive("m", filter="lite:x", place=(0, 0), changes=IN_X),
+    ),
+    # Committed offsets, ends of queues, members and locks
+    "another offset than the committed one": (
+        "offset",
+        Story().commit(3).commit(2).committed(3),
+        Story().commit(3).commit(2).committed(2),
+    ),
+    "a refused commit": ("offset", Story().commit(3, code="ERROR"), Story().commit(3)),
+    "what a pull has committed": (
+        "offset",
+        sent().pull("m", commit=0).committed(1),
+        sent().pull("m", commit=0).committed(0).commit(1).committed(1),
+    ),
+    "a commit that a restart has lost": (
+        "offset",
+        Story().commit(3).restart().committed(None),
+        Story().restart().committed(None),
+    ),
+    "the end of a queue in front of a stored message": (
+        "offset",
+        sent("m", "n").at(1).ends(0, 1).pull("m", "n"),
+        sent("m", "n").at(1).ends(0, 2).pull("m", "n"),
+    ),
+    "the end of a queue behind a message that is not sent": (
+        "offset",
+        sent("m").at(1).ends(0, 2).at(2).send("n").pull("m", "n"),
+        sent("m").at(1).ends(0, 1).at(2).send("n").pull("m", "n"),
+    ),
+    "the begin of a queue behind a message": (
+        "offset",
+        sent().at(1).ends(1, 1).pull("m"),
+        sent().at(9).trim(5).ends(1, 1),
+    ),
+    "a member that is left out": (
+        "members",
+        Story().joined("a").joined("b").members("b"),
+        Story().joined("a").at(119).joined("b").at(121).members("b"),
+    ),
+    "a member that has left": (
+        "members",
+        Story().joined("a").joined("b").left("a").members("a", "b"),
+        Story().joined("a").joined("b").left("a").joined("a").members("a", "b"),
+    ),
+    "a member twice": ("members", Story().joined("a").members("a", "a"), Story().joined("a").members("a")),
+    "a member of before a restart": (
+        "members",
+        Story().joined("a").restart().members("a"),
+        Story().joined("a").restart().members(),
+    ),
+    "the lock of another member": (
+        "lock",
+        Story().lock("a", 0).at(50).lock("a", 0).at(109).lock("b", 0),
+        Story().lock("a", 0).at(50).lock("a", 0).at(111).lock("b", 0),
+    ),
+    "a free lock that is refused": (
+        "lock",
+        Story().lock("a", 0).unlock("b", 0).unlock("a", 0).lock("b"),
+        Story().lock("a", 0).unlock("b", 0).lock("b").unlock("a", 0).lock("b", 0),
+    ),
+    "a lock that has ended and is refused": (
+        "lock",
+        Story().lock("a", 0).at(61).lock("b"),
+        Story().lock("a", 0).at(59).lock("b"),
+    ),
+    "one lock of several": (
+        "lock",
+        Story().lock("a", 0, asked=(0, 1)),
+        Story().lock("a", 1, asked=(1,)).lock("b", 0, asked=(0, 1)),
+    ),
+    "a lock that nobody asked for": (
+        "lock",
+        Story().lock("a", 0, 1),
+        Story().lock("a", 0, 1, asked=(0, 1)),
     ),
     "delivered although it was stored before the time of the reset": (
         "reset",

@@ -1,0 +1,90 @@
+"""Members of groups that share queues out by themselves, and their locks of queues."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from aiorocketmq_conformance.model.calls import Joined, Left, Lock, Members, Restart, Unlock
+from aiorocketmq_conformance.model.knowledge import Knowledge
+from aiorocketmq_conformance.model.state import Interval
+
+SCAN = 30.0
+"""A silent member is forgotten up to so much later."""
+LOCK_LIFE = 60.0
+"""A lock that is not taken again ends after this (live-broker-remoting.md 7)."""
+
+
+@dataclass(slots=True)
+class _Held:
+    client: str
+    since: Interval
+
+
+@dataclass(slots=True)
+class Membership:
+    """What heartbeats and locks say, and what servers say of them."""
+
+    knowledge: Knowledge
+    _beats: dict[str, dict[str, float]] = field(default_factory=dict)
+    """The last heartbeat of each member, by group."""
+    _locks: dict[tuple[str, str, int], _Held] = field(default_factory=dict)
+    """By group, topic and queue."""
+
+    def joined(self, event: Joined) -> None:
+        """Take note of a heartbeat."""
+        self._beats.setdefault(event.group, {})[event.client] = event.begun.at
+
+    def left(self, event: Left) -> None:
+        """Take note of a member that leaves."""
+        self._beats.get(event.group, {}).pop(event.client, None)
+
+    def restarted(self, event: Restart) -> None:
+        """Forget all: servers keep members and locks in memory only."""
+        self._beats.clear()
+        self._locks.clear()
+
+    def told(self, told: Members) -> None:
+        """Judge what a server says of a group's members."""
+        beats, life = self._beats.get(told.group, {}), self.knowledge.semantics.expiry
+        paused = self.knowledge.paused(0.0, told.ended.at)
+        surely = {name for name, at in beats.items() if told.ended.at - at < life}
+        maybe = {name for name, at in beats.items() if told.begun.at - at < life + SCAN + paused}
+        named = sorted(told.clients)
+        if len(set(named)) < len(named) or not surely <= set(named) <= maybe:
+            text = f"the members {named} were answered, not {sorted(surely)}"
+            self.knowledge.report("members", text, told.ended)
+
+    def locked(self, event: Lock) -> None:
+        """Judge which locks were granted."""
+        early = self.knowledge.semantics.early
+        for queue in event.asked:
+            place = (event.group, event.topic, queue)
+            held = self._locks.get(place)
+            is_granted = queue in event.granted
+            text = ""
+            if held is not None and held.client != event.client:
+                if is_granted and event.ended.at - held.since.low < LOCK_LIFE - early:
+                    text = f"the lock of queue {queue} was granted, which {held.client} holds"
+                if not is_granted and event.begun.at - held.since.high > LOCK_LIFE + early + self._paused(
+                    event
+                ):
+                    text = f"the lock of queue {queue} was refused, although that of {held.client} has ended"
+            elif not is_granted:
+                text = f"the lock of queue {queue} was refused, although no other client holds it"
+            if text:
+                self.knowledge.report("lock", text, event.ended)
+            if is_granted:
+                self._locks[place] = _Held(event.client, Interval(event.begun.at, event.ended.at))
+        if not set(event.granted) <= set(event.asked):
+            text = f"locks {event.granted} were granted, of which only {event.asked} were asked for"
+            self.knowledge.report("lock", text, event.ended)
+
+    def _paused(self, event: Lock) -> float:
+        return self.knowledge.paused(0.0, event.ended.at)
+
+    def unlocked(self, event: Unlock) -> None:
+        """Free the locks that the client holds."""
+        for queue in event.queues:
+            held = self._locks.get((event.group, event.topic, queue))
+            if held is not None and held.client == event.client:
+                del self._locks[event.group, event.topic, queue]
