@@ -18,6 +18,7 @@ from aiorocketmq_conformance.explore.plan import Step, TopicPlan
 from aiorocketmq_conformance.explore.producing import MARK, Producing
 from aiorocketmq_conformance.explore.scribe import Scribe
 from aiorocketmq_conformance.model.calls import (
+    UNKNOWN,
     Commit,
     Committed,
     Content,
@@ -28,6 +29,7 @@ from aiorocketmq_conformance.model.calls import (
     Left,
     Lock,
     Members,
+    Noticed,
     Outgoing,
     Pull,
     Receipt,
@@ -104,12 +106,16 @@ class Classic:
         return topic, step.integer("queue") % plan.queues
 
     async def close(self) -> None:
-        """Disconnect everybody."""
+        """Disconnect everybody, and add what they were told."""
         for pull in self._pulls:
             pull.cancel()
         await asyncio.gather(*self._pulls, return_exceptions=True)
         for client in self._clients:
             await client.disconnect()
+            for notice in client.notices:
+                at = self.scribe.instant(notice.at - self.scribe.started)
+                told = Noticed(begun=at, ended=at, client=client.client_id, group=notice.group)
+                self.scribe.history.add(told)
 
     async def beat(self) -> None:
         """Send the heartbeats of members."""
@@ -193,6 +199,7 @@ class Classic:
         except UnreachableError:
             if self.restarts == restarts:
                 raise
+            self._lose(begun, client, topic, queue, commit)
             return
         deliveries = [self._delivered(record, begun) for record in pulled.records]
         if not is_sql:
@@ -202,6 +209,7 @@ class Classic:
         if filter_ != "*" and not deliveries and pulled.code in _SKIPPED:
             code = EMPTY
         if self.restarts != restarts or pulled.next_offset is None:
+            self._lose(begun, client, topic, queue, commit)
             return
         self._next_offsets[topic, queue] = pulled.next_offset
         self.scribe.add(
@@ -222,6 +230,15 @@ class Classic:
                 late=HOLD_CHECKS,
             ),
         )
+
+    def _lose(
+        self, begun: Instant, client: RemotingProbe, topic: str, queue: int, commit: int | None
+    ) -> None:
+        """Add what a pull without a response may have committed."""
+        if commit is not None:
+            name, group = client.client_id, self.group
+            event = Commit(client=name, group=group, topic=topic, queue=queue, offset=commit, code=UNKNOWN)
+            self.scribe.add(begun, event)
 
     def _delivered(self, record: Record, begun: Instant) -> Delivered:
         wall = self.scribe.wall(0.0)

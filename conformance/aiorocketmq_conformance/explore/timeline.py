@@ -23,6 +23,7 @@ from aiorocketmq_conformance.model.calls import (
     Left,
     Lock,
     Members,
+    Noticed,
     Occurrence,
     Outgoing,
     Pause,
@@ -165,6 +166,8 @@ def _text(event: Occurrence, names: dict[str, str]) -> str:
             return f"{who} is a member of {short(event.group)}"
         case Left():
             return f"{who} leaves {short(event.group)}"
+        case Noticed():
+            return f"{who} is told of changes in {short(event.group)}"
         case Members():
             return f"{who} asks for members of {short(event.group)} -> {', '.join(map(short, event.clients))}"
         case Lock():

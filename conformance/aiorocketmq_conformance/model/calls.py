@@ -330,6 +330,13 @@ class Members(Event):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Noticed(Event):
+    """A member is told that the members of such a group have changed; both instants are the arrival."""
+
+    group: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Lock(Event):
     """A member asks for the locks of queues, and holds those that are granted."""
 
@@ -392,7 +399,8 @@ class Drained(Event):
 
 Occurrence: TypeAlias = (
     TopicCreated | GroupCreated | Send | Receive | Ack | Change | Forward | EndTransaction | Check | Recall | Settings
-    | Route | Assignment | Reset | Pull | Commit | Committed | Ends | Joined | Left | Members | Lock | Unlock | Trim
+    | Route | Assignment | Reset | Pull | Commit | Committed | Ends | Joined | Left | Members | Noticed | Lock | Unlock
+    | Trim
     | Restart | Pause | Gone | Lag | Drained
 )  # fmt: skip
 

@@ -28,6 +28,7 @@ from aiorocketmq_conformance.model.calls import (
     Left,
     Lock,
     Members,
+    Noticed,
     Occurrence,
     Pause,
     Pull,
@@ -101,11 +102,12 @@ def judge(events: Iterable[Occurrence], semantics: Semantics) -> list[Violation]
                 plan(begin, partial(lifecycle.reset, event))
             case Pull():
                 plan(begin, partial(pulling.begin, event))
-                plan(begin, partial(offsets.begin_pull, event))
+                plan(begin, partial(offsets.begin, event))
                 plan(end, partial(pulling.end, event))
-                plan(end, partial(offsets.end_pull, event))
+                plan(end, partial(offsets.end, event))
             case Commit():
-                plan(end, partial(offsets.committed_now, event))
+                plan(begin, partial(offsets.begin, event))
+                plan(end, partial(offsets.end, event))
             case Committed():
                 plan(end, partial(offsets.told, event))
             case Ends():
@@ -114,6 +116,8 @@ def judge(events: Iterable[Occurrence], semantics: Semantics) -> list[Violation]
                 plan(begin, partial(membership.joined, event))
             case Left():
                 plan(end, partial(membership.left, event))
+            case Noticed():
+                plan(end, partial(membership.noticed, event))
             case Members():
                 plan(end, partial(membership.told, event))
             case Lock():
@@ -137,4 +141,5 @@ def judge(events: Iterable[Occurrence], semantics: Semantics) -> list[Violation]
         act()
     pulling.finish()
     offsets.finish()
+    membership.finish()
     return knowledge.violations

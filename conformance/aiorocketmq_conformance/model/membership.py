@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from aiorocketmq_conformance.model.calls import Joined, Left, Lock, Members, Restart, Unlock
+from aiorocketmq_conformance.model.calls import Event, Joined, Left, Lock, Members, Noticed, Restart, Unlock
 from aiorocketmq_conformance.model.knowledge import Knowledge
 from aiorocketmq_conformance.model.state import Interval
 
@@ -27,16 +27,40 @@ class Membership:
     knowledge: Knowledge
     _beats: dict[str, dict[str, float]] = field(default_factory=dict)
     """The last heartbeat of each member, by group."""
+    _changes: list[tuple[Event, str, list[str]]] = field(default_factory=list)
+    """Members that are new or leave, their group, and the others in it."""
+    _notices: dict[tuple[str, str], list[float]] = field(default_factory=dict)
+    """By client and group."""
     _locks: dict[tuple[str, str, int], _Held] = field(default_factory=dict)
     """By group, topic and queue."""
 
     def joined(self, event: Joined) -> None:
         """Take note of a heartbeat."""
-        self._beats.setdefault(event.group, {})[event.client] = event.begun.at
+        beats = self._beats.setdefault(event.group, {})
+        if event.client not in beats:
+            self._changes.append((event, event.group, list(beats)))
+        beats[event.client] = event.begun.at
 
     def left(self, event: Left) -> None:
         """Take note of a member that leaves."""
-        self._beats.get(event.group, {}).pop(event.client, None)
+        beats = self._beats.get(event.group, {})
+        if beats.pop(event.client, None) is not None:
+            self._changes.append((event, event.group, list(beats)))
+
+    def noticed(self, event: Noticed) -> None:
+        """Take note of what a member was told."""
+        self._notices.setdefault((event.client, event.group), []).append(event.ended.at)
+
+    def finish(self) -> None:
+        """Judge whether every change was told to the members that stayed."""
+        semantics = self.knowledge.semantics
+        for change, group, others in self._changes:
+            late = change.ended.at + semantics.wake + self.knowledge.paused(change.begun.at, change.ended.at)
+            for other in others:
+                told = self._notices.get((other, group), ())
+                if not any(change.begun.at - semantics.early <= at <= late for at in told):
+                    text = f"{other} was not told that {change.client} has come or gone"
+                    self.knowledge.report("notice", text, change.ended)
 
     def restarted(self, event: Restart) -> None:
         """Forget all: servers keep members and locks in memory only."""

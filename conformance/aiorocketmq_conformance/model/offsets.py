@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
-from aiorocketmq_conformance.model.calls import OK, Commit, Committed, Ends, Pull
+from typing import TypeAlias
+
+from aiorocketmq_conformance.model.calls import OK, UNKNOWN, Commit, Committed, Ends, Instant, Pull
 from aiorocketmq_conformance.model.knowledge import Knowledge
 from aiorocketmq_conformance.model.state import Sent
+
+_Place: TypeAlias = tuple[str, str, int]
+"""Group, topic and queue."""
 
 
 class Offsets:
@@ -12,43 +17,39 @@ class Offsets:
 
     def __init__(self, knowledge: Knowledge) -> None:
         self._knowledge = knowledge
-        self._possible: dict[tuple[str, str, int], set[int]] = {}
-        """The offsets that may be committed, by group, topic and queue."""
-        self._under_way: dict[tuple[str, str, int], list[int]] = {}
-        """Commits of pulls that have not ended."""
+        self._possible: dict[_Place, set[int | None]] = {}
+        """What may be committed."""
+        self._last: dict[_Place, Instant] = {}
+        """The begin of the last commit."""
         self._ends: list[Ends] = []
 
-    def committed_now(self, commit: Commit) -> None:
-        """Take note of a commit."""
-        if commit.code != OK:
-            text = f"a commit of {commit.offset} was answered with {commit.code}"
-            self._knowledge.report("offset", text, commit.ended)
+    def begin(self, event: Commit | Pull) -> None:
+        """Let a commit take effect, or not yet."""
+        offset = event.offset if isinstance(event, Commit) else event.commit
+        if offset is not None:
+            self._of(event).add(offset)
+            self._last[_place(event)] = event.begun
+
+    def end(self, event: Commit | Pull) -> None:
+        """Judge the response to a commit: if none has begun since, it is the one that holds."""
+        offset = event.offset if isinstance(event, Commit) else event.commit
+        if offset is None or event.code == UNKNOWN:
             return
-        place = (commit.group, commit.topic, commit.queue)
-        self._possible[place] = {commit.offset, *self._under_way.get(place, ())}
+        if isinstance(event, Commit) and event.code != OK:
+            text = f"a commit of {offset} was answered with {event.code}"
+            self._knowledge.report("offset", text, event.ended)
+        elif self._last[_place(event)] == event.begun:
+            self._possible[_place(event)] = {offset}
 
-    def begin_pull(self, pull: Pull) -> None:
-        """Let the commit of a pull take effect, or not yet."""
-        if pull.commit is not None:
-            place = (pull.group, pull.topic, pull.queue)
-            self._under_way.setdefault(place, []).append(pull.commit)
-            if place in self._possible:
-                self._possible[place].add(pull.commit)
-
-    def end_pull(self, pull: Pull) -> None:
-        """Count the commit of a pull as done: alone, it is the one that holds."""
-        if pull.commit is not None:
-            place = (pull.group, pull.topic, pull.queue)
-            under_way = self._under_way[place]
-            under_way.remove(pull.commit)
-            if place not in self._possible and not under_way:
-                self._possible[place] = {pull.commit}
+    def _of(self, event: Commit | Committed | Pull) -> set[int | None]:
+        # Of a group without a commit, servers answer nothing, or the beginning.
+        return self._possible.setdefault(_place(event), {None, 0})
 
     def told(self, told: Committed) -> None:
         """Judge what a server says is committed."""
-        possible = self._possible.get((told.group, told.topic, told.queue))
-        if possible is not None and told.offset not in possible:
-            expected = " or ".join(map(str, sorted(possible)))
+        possible = self._of(told)
+        if told.offset not in possible:
+            expected = " or ".join(sorted(map(str, possible)))
             text = f"{told.offset} was answered as the committed offset, not {expected}"
             self._knowledge.report("offset", text, told.ended)
 
@@ -78,3 +79,7 @@ class Offsets:
             text = f"the begin of queue {ends.queue} was answered as {ends.low}; a message lies at {offset}"
         if text:
             knowledge.report("offset", text, ends.ended, message.id)
+
+
+def _place(event: Commit | Committed | Pull) -> _Place:
+    return event.group, event.topic, event.queue

@@ -25,6 +25,7 @@ from aiorocketmq_conformance.model.calls import (
     Left,
     Lock,
     Members,
+    Noticed,
     Occurrence,
     Outgoing,
     Pause,
@@ -307,6 +308,10 @@ class Story:
 
     def members(self, *clients: str) -> Story:
         self.events.append(Members(**self.span(), group=GROUP, clients=clients))
+        return self
+
+    def noticed(self, *clients: str) -> Story:
+        self.events += [Noticed(**self.span(), client=client, group=GROUP) for client in clients]
         return self
 
     def lock(self, client: str, *granted: int, asked: tuple[int, ...] = (0,)) -> Story:

@@ -161,19 +161,29 @@ PAIRS: dict[str, tuple[str, Story, Story]] = {
     ),
     "a member that is left out": (
         "members",
-        Story().joined("a").joined("b").members("b"),
-        Story().joined("a").at(119).joined("b").at(121).members("b"),
+        Story().joined("a").joined("b").noticed("a").members("b"),
+        Story().joined("a").at(119).joined("b").noticed("a").at(121).members("b"),
     ),
     "a member that has left": (
         "members",
-        Story().joined("a").joined("b").left("a").members("a", "b"),
-        Story().joined("a").joined("b").left("a").joined("a").members("a", "b"),
+        Story().joined("a").joined("b").noticed("a").left("a").noticed("b").members("a", "b"),
+        Story().joined("a").joined("b").noticed("a").left("a").joined("a").noticed("b").members("a", "b"),
     ),
     "a member twice": ("members", Story().joined("a").members("a", "a"), Story().joined("a").members("a")),
     "a member of before a restart": (
         "members",
         Story().joined("a").restart().members("a"),
         Story().joined("a").restart().members(),
+    ),
+    "a member that comes, and the others are not told": (
+        "notice",
+        Story().joined("a").joined("b").noticed("a").at(5).joined("c").noticed("a"),
+        Story().joined("a").joined("b").noticed("a").at(5).joined("c").noticed("b", "a"),
+    ),
+    "a member that goes, and another one is told late": (
+        "notice",
+        Story().joined("a").joined("b").noticed("a").at(5).left("b").at(9).noticed("a"),
+        Story().joined("a").joined("b").noticed("a").at(5).joined("b").left("b").at(5.5).noticed("a"),
     ),
     "the lock of another member": (
         "lock",
