@@ -27,7 +27,8 @@ from tools.simulation.promises import Broken, Promises
 from tools.simulation.world import World
 
 PATIENCE = 400.0
-"""Seconds after the last fault and the last send within which everything must be consumed."""
+"""Seconds after the last fault and the last send within which everything must be consumed, unless handlers are still
+busy with copies."""
 SETTLING = 120.0
 """Seconds after that, and after the last handler, within which nothing is leased any more."""
 COPIES = 600.0
@@ -172,7 +173,11 @@ class Simulation:
         await asyncio.gather(*acts)
         await self._until(lambda: not self._promises().missing(), PATIENCE)
         since = self._loop.elapsed
-        await self._until(lambda: not self._leased() or self._idle(since) > SETTLING, COPIES)
+
+        def is_at_rest() -> bool:
+            return not self._leased() and not self._promises().missing()
+
+        await self._until(lambda: is_at_rest() or self._idle(since) > SETTLING, COPIES)
         leased = self._leased()
         broken = self._outcome.broken
         broken += [Broken("lease", f"{each} is still leased") for each in leased]
