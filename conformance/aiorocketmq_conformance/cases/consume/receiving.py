@@ -199,8 +199,8 @@ async def inflight_hidden(fixture: Fixture) -> None:
         for one in [*deliveries[0], *deliveries[1], *other_deliveries]
         if one.id in {sent_one.id for sent_one in sent}
     ]
-    await owner.ack(*leased)
     assert not stolen, f"delivered to another consumer while in flight: {stolen}"
+    await owner.ack(*leased)
 
 
 @case("simple.expiry-redelivers", rules=("R7.1", "R7.2"), timeout=90.0)
