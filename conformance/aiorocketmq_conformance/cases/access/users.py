@@ -303,22 +303,29 @@ async def remoting(fixture: Fixture) -> None:
 
 @case("auth.patterns", rules=("R14.2", "R14.4"), level=EXTENSION, needs=NEEDS, timeout=120.0)
 async def patterns(fixture: Fixture) -> None:
-    """A right to a name covers that name only, one to a prefix with a star all names that begin so."""
+    """A right to names covers these only, one to a prefix with a star all names that begin so."""
     stem = fixture.fresh("stem")
     names = (stem, f"{stem}-1", f"{stem}-1-2", f"x{stem}", stem[:-1])
     for name in names:
         await fixture.target.create_topic(name, queues=1)
         await fixture.target.create_group(f"{name}-g")
-    for pattern, covered in ((stem, names[:1]), (f"{stem}*", names[:3]), (f"{stem}-1*", names[1:3])):
-        groups = f"{stem}-g" if pattern == stem else pattern
-        grants = {"publish": pattern, "subscribe": pattern, "groups": groups}
+    rows = (
+        ((stem,), names[:1]),
+        ((f"{stem}*",), names[:3]),
+        ((f"{stem}-1*",), names[1:3]),
+        ((f"x{stem}*", f"{stem}-1"), (names[1], names[3])),
+        ((f"{stem}-1-2", stem), (names[0], names[2])),
+    )
+    for patterns_, covered in rows:
+        groups = tuple(each if each.endswith("*") else f"{each}-g" for each in patterns_)
+        grants = {"publish": patterns_, "subscribe": patterns_, "groups": groups}
         for right in grants:
             key = fixture.fresh(right)
-            granted = {other: (grants[other] if other == right else "*",) for other in grants}
+            granted = {other: (grants[other] if other == right else ("*",)) for other in grants}
             await fixture.target.rights_of(Rights(key, key, **granted))
             client = await fixture.client(**signed(key, key, at=fixture.clock.wall()))
             allowed = [name for name in names if await _may(client, right, name, names[0])]
-            assert allowed == list(covered), f"{right} {pattern} allows {allowed}, not {list(covered)}"
+            assert allowed == list(covered), f"{right} {patterns_} allows {allowed}, not {list(covered)}"
 
 
 async def _may(client: ProbeClient, right: str, name: str, any_topic: str) -> bool:
