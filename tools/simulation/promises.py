@@ -251,6 +251,8 @@ class Promises:
             if each.result in ("ok", "dead") or each.attempt >= group.max_attempts
         ]
         began = min([later[0].begun, *(each.begun for each in earlier)])
+        if not done and before in self._dead[group.name]:
+            return  # polls of clients that are gone have used its attempts up
         if min(done, default=OPEN) > later[0].begun and self.is_calm(began - SETTLED, later[0].begun):
             yield Broken("order", f"{_name(later[0])} before m{before} was done with")
 
