@@ -251,10 +251,15 @@ class Promises:
             if each.result in ("ok", "dead") or each.attempt >= group.max_attempts
         ]
         began = min([later[0].begun, *(each.begun for each in earlier)])
-        if not done and before in self._dead[group.name]:
+        if not done and before in self._dead[group.name] and self._times(group, before) < group.max_attempts:
             return  # polls of clients that are gone have used its attempts up
         if min(done, default=OPEN) > later[0].begun and self.is_calm(began - SETTLED, later[0].begun):
             yield Broken("order", f"{_name(later[0])} before m{before} was done with")
+
+    def _times(self, group: GroupPlan, number: int) -> int:
+        """Return how often a message has arrived at consumers of a group."""
+        arrivals = [one for door in self._doors for _, one in door.arrivals]
+        return sum((one.group, one.body) == (group.name, f"m{number}") for one in arrivals)
 
     def _waiting(self, group: GroupPlan) -> Iterator[Broken]:
         """Whatever has arrived is handled at once if there is a free slot."""
