@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from aiorocketmq_conformance.model.calls import OK, Content, Delivered, Receive, differences
+from aiorocketmq_conformance.model.calls import OK, Content, Delivered, Receive
 from aiorocketmq_conformance.model.filters import LITE, matches, shown
 from aiorocketmq_conformance.model.knowledge import Knowledge
 from aiorocketmq_conformance.model.state import (
@@ -113,13 +113,8 @@ class Deliveries:
         if one.content.topic != receive.topic or (origin is None and sent.topic != receive.topic):
             text = f"a receive from {receive.topic} was answered with a message of {one.content.topic}"
             self._report("topic", text, one)
-        for name, was, came in differences(sent, one.content, "message_group", "priority"):
-            # Clients set it again with each attempt.
-            is_blurred = name == "born_ms" and (
-                message.is_repeated or (message.place > 0 and self._knowledge.semantics.batch_is_one_block)
-            )
-            if not is_blurred:
-                self._report("content", f"the {name} {_short(was)} was delivered as {_short(came)}", one)
+        for name, was, came in self._knowledge.changes(message, one.content, "message_group", "priority"):
+            self._report("content", f"the {name} {_short(was)} was delivered as {_short(came)}", one)
         due = message.outgoing.deliver_at
         if origin is None and due is not None and (one.due is None or abs(one.due - due) > DUE):
             self._report("content", f"the delivery time {due:.3f} was delivered as {one.due}", one)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from aiorocketmq_conformance.model.calls import Content, Instant, Pause, Receive, Violation
+from aiorocketmq_conformance.model.calls import Content, Instant, Pause, Receive, Violation, differences
 from aiorocketmq_conformance.model.filters import SQL, matches
 from aiorocketmq_conformance.model.semantics import Semantics
 from aiorocketmq_conformance.model.state import (
@@ -125,6 +125,14 @@ class Knowledge:
         age = at - lease.delivery.at.at + self.semantics.early
         is_renewed = lease.receive.auto_renew and age >= self.semantics.renewed - self.semantics.renew_ahead
         copy.is_free = copy.is_free or ((lease.was_changed or is_renewed) and not lease.is_of_first)
+
+    def changes(self, message: Sent, came: Content, *more: str) -> Iterator[tuple[str, object, object]]:
+        """Yield name and values of what differs between a message as it was sent and as it came."""
+        # Some servers give all messages of a batch the birth time of the first one.
+        is_blurred = message.is_repeated or (message.place > 0 and self.semantics.batch_is_one_block)
+        for name, was, now in differences(message.outgoing.content, came, *more):
+            if name != "born_ms" or not is_blurred:
+                yield name, was, now
 
     def after_pauses(self, interval: Interval) -> Interval:
         """Return an interval whose latest moment is not in a pause: nothing becomes visible then."""

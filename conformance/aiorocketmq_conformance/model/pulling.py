@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from aiorocketmq_conformance.model.calls import OK, Delivered, Instant, Pull, differences
+from aiorocketmq_conformance.model.calls import OK, Delivered, Instant, Pull
 from aiorocketmq_conformance.model.filters import matches
 from aiorocketmq_conformance.model.knowledge import Knowledge
 
@@ -96,7 +96,7 @@ class Pulling:
         if is_elsewhere or one.queue != pull.queue or one.content.topic != pull.topic:
             where = f"offset {one.offset} of queue {one.queue} of {one.content.topic}"
             self._report(pull, f"{where} was pulled, not {expected}", message.id)
-        for name, was, came in differences(message.outgoing.content, one.content):
+        for name, was, came in knowledge.changes(message, one.content):
             self._report(pull, f"the {name} {was!r} was pulled as {came!r}", message.id)
         if message.offset not in (-1, one.offset):
             self._report(pull, f"pulled from {one.offset}; its receipt has {message.offset}", message.id)

@@ -7,7 +7,7 @@ from collections import Counter, defaultdict
 from aiorocketmq.wire import messages as pb
 
 from aiorocketmq_conformance.case import case
-from aiorocketmq_conformance.consumer import LEASE, Consumer
+from aiorocketmq_conformance.consumer import LEASE, SHORT_POLL, Consumer
 from aiorocketmq_conformance.fixture import Fixture
 from aiorocketmq_conformance.probe.answers import Delivery, code_of, entry_codes
 from aiorocketmq_conformance.probe.client import ProbeClient
@@ -17,6 +17,8 @@ from aiorocketmq_conformance.tolerances import PROMPT, QUIET_WINDOW, expiry_wind
 RENEWING = ("autorenew",)
 # The first lease of a server that renews leases, and how long before expiry it renews (R7.7).
 KEPT_LEASE = 60.0
+RENEWED = 3 * 3600.0
+"""Renewals end so long after the receive (R7.8)."""
 
 
 async def _push(fixture: Fixture, topic: str, handler: Handler, *, group: str | None = None) -> PushClient:
@@ -108,9 +110,27 @@ async def renewed_often(fixture: Fixture) -> None:
     await fixture.expect_settled(other, 1.0, "acked after renewals")
 
 
-async def _stay_alive(fixture: Fixture, consumer: Consumer, until: float) -> None:
+@case("push.renewals-end", rules=("R7.8",), needs=(*RENEWING, "@clock"), timeout=20_000.0)
+async def renewals_end(fixture: Fixture) -> None:
+    """A lease is renewed for three hours from its receive, and not for ever: then the message is redelivered."""
+    topic = await fixture.topic(1)
+    consumer = await _consumer(fixture, topic)
+    await fixture.send(topic, "m")
+    first = await consumer.one(auto_renew=True, invisible=None)
+    await _stay_alive(fixture, consumer, first.at + RENEWED - PROMPT, every=60.0)
+    assert not (await consumer.receive(poll=SHORT_POLL)).deliveries, "redelivered within three hours"
+    # The last renewal of an hour may begin just before.
+    end = first.at + RENEWED + 3600.0 + expiry_window(fixture.target, KEPT_LEASE).high
+    while not (deliveries := (await consumer.receive(poll=20.0)).deliveries):
+        assert fixture.clock.now() < end, "still renewed after three hours, and one more"
+        await _stay_alive(fixture, consumer, fixture.clock.now() + KEPT_LEASE, every=60.0)
+    assert (deliveries[0].id, deliveries[0].attempt) == (first.id, 2)
+    await consumer.ack(*deliveries)
+
+
+async def _stay_alive(fixture: Fixture, consumer: Consumer, until: float, *, every: float = 10.0) -> None:
     while (left := until - fixture.clock.now()) > 0:
-        await fixture.clock.sleep(min(left, 10.0))
+        await fixture.clock.sleep(min(left, every))
         reply = await consumer.client.heartbeat(consumer.group, pb.ClientType.PUSH_CONSUMER)
         assert code_of(reply) == "OK"
 
