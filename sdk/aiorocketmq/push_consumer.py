@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from datetime import datetime
 from types import TracebackType
@@ -125,6 +126,8 @@ class PushConsumer:
             raise ValueError("a consumer of lite topics subscribes to one topic, their parent")
         self._group = group
         self._filters = {topic: filter_text(wanted) for topic, wanted in filters.items()}
+        self._changing = asyncio.Lock()
+        """Changes of subscriptions at a time would lose one."""
         self._shutdown_timeout = shutdown_timeout
         self._handler = handler
         self._handlers = Handlers(
@@ -243,21 +246,23 @@ class PushConsumer:
         elif not self._handlers.has(topic):
             raise ValueError(f"topic {topic!r} has no handler; give handler=")
         await self._wire.check(topic)
-        before = dict(self._filters)
-        await self._declare({**before, topic: filter_text(wanted)})
-        try:
-            await running.receiving.subscribe(topic)
-        except RocketMQError:
-            await self._declare(before)
-            raise
+        async with self._changing:
+            before = dict(self._filters)
+            await self._declare({**before, topic: filter_text(wanted)})
+            try:
+                await running.receiving.subscribe(topic)
+            except RocketMQError:
+                await self._declare(before)
+                raise
 
     async def unsubscribe(self, topic: str) -> None:
         """Stop receiving `topic`; messages in flight are still handled. No effect if it is not subscribed.
 
         Raises ClosedError outside of `async with`."""
         running = self._open()
-        running.receiving.unsubscribe(topic)
-        await self._declare({other: filter_ for other, filter_ in self._filters.items() if other != topic})
+        async with self._changing:
+            running.receiving.unsubscribe(topic)
+            await self._declare({other: each for other, each in self._filters.items() if other != topic})
 
     @property
     def lite_topics(self) -> frozenset[str]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator, Iterable, Sequence
 from dataclasses import replace
 from types import TracebackType
@@ -89,6 +90,8 @@ class SimpleConsumer:
         self._settler = LeaseSettler(self._session)
         self._polls = Polls(self._session, self._settler)
         self._loops = Loops(self._session, self._settler)
+        self._changing = asyncio.Lock()
+        """Changes of subscriptions at a time would lose one."""
 
     @property
     def client_id(self) -> str:
@@ -283,17 +286,20 @@ class SimpleConsumer:
         malformed topic or filter, TopicNotFoundError, IllegalFilterError, UnreachableError, UsageError for a
         dead-letter topic that must not be read, and keeps the old subscription then. Cancelled, servers may have the
         new one."""
-        declaration = self._session.declaration
+        filter_ = filter_text(filter_of(topic, wanted))
         await check_reader(self._session, (topic,))
-        filters = {**declaration.subscriptions, topic: filter_text(filter_of(topic, wanted))}
-        await self._session.declare(replace(declaration, subscriptions=filters))
+        async with self._changing:
+            declaration = self._session.declaration
+            filters = {**declaration.subscriptions, topic: filter_}
+            await self._session.declare(replace(declaration, subscriptions=filters))
 
     async def unsubscribe(self, topic: str) -> None:
         """Stop receiving from `topic`; messages received before can still be settled.
 
         Raises UsageError if it is not subscribed, and what `subscribe` raises."""
-        declaration = self._session.declaration
-        filters = dict(declaration.subscriptions)
-        if filters.pop(topic, None) is None:
-            raise UsageError(f"topic {topic!r} is not subscribed", topic=topic, group=self.group)
-        await self._session.declare(replace(declaration, subscriptions=filters))
+        async with self._changing:
+            declaration = self._session.declaration
+            filters = dict(declaration.subscriptions)
+            if filters.pop(topic, None) is None:
+                raise UsageError(f"topic {topic!r} is not subscribed", topic=topic, group=self.group)
+            await self._session.declare(replace(declaration, subscriptions=filters))

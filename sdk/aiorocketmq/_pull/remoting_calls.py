@@ -57,8 +57,8 @@ class RemotingPullCalls:
         self._allow_pop_members = settings.allow_pop_members
         self._unclear: set[str] = set()
         """Members whose protocol is unknown, each of which is logged once."""
-        self._checked: set[str] = set()
-        """Topics whose SQL expression a broker has accepted."""
+        self._checked: set[tuple[str, FilterText]] = set()
+        """Topics with the SQL expressions that a broker has accepted."""
 
     async def queues(self, topic: str) -> tuple[MessageQueue, ...]:
         """The readable queues of `topic`."""
@@ -245,10 +245,10 @@ class RemotingPullCalls:
 
     async def _check(self, queue: MessageQueue, wanted: FilterText) -> None:
         """Raise IllegalFilterError for an SQL expression that the broker cannot parse: it would deliver everything."""
-        if queue.topic not in self._checked:
+        if (queue.topic, wanted) not in self._checked:
             body = check_body(self._session.client_id, self._group, queue.topic, wanted)
             await self._session.read(queue, RequestCode.CHECK_CLIENT_CONFIG, body=body)
-            self._checked.add(queue.topic)
+            self._checked.add((queue.topic, wanted))
 
     async def _messages(
         self, queue: MessageQueue, found: Sequence[Record], wanted: FilterText

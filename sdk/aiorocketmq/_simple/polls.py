@@ -67,6 +67,9 @@ class Polls:
         """Release messages that were not returned; polls that are still parked are left to their server."""
         kept = [message for message, _ in self._kept]
         self._kept.clear()
+        for poll in self._running.values():
+            if poll.done() and not poll.cancelled() and poll.exception() is None:
+                kept += poll.result().messages
         await self._settler.abandon_all(kept)
 
     async def _first(self, max_messages: int) -> list[ReceivedMessage]:

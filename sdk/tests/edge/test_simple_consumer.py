@@ -434,6 +434,25 @@ async def test_a_message_that_waited_too_long_for_a_caller_is_given_back(
         assert first.topic == "orders"
 
 
+async def test_leaving_gives_back_what_no_receive_has_returned(
+    broker: FakeBroker, producer: Producer, watching: Watching
+) -> None:
+    await broker.create_topic("refunds")
+    topics = ["orders", "refunds"]
+    async with SimpleConsumer(
+        broker.endpoint, group="billing", subscriptions=topics, hooks=[watching]
+    ) as consumer:
+        await producer.send(Message("orders", b"first"))
+        (first,) = await consumer.receive(wait=20, invisible=30)
+        await first.ack()
+        told = len(watching.told(ReceiveEvent))
+        await producer.send(Message("refunds", b"second"))
+        await watching.more(ReceiveEvent, told)
+        await asyncio.sleep(0)
+    assert len(broker.deliveries("refunds", group="billing")) == 1
+    assert broker.leases("billing") == ()
+
+
 async def test_renewals_stop_when_the_lease_is_lost_or_the_message_settled(
     broker: FakeBroker, producer: Producer, watching: Watching
 ) -> None:

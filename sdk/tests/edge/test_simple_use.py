@@ -91,6 +91,23 @@ async def test_subscriptions_change_at_run_time(
         await consumer.receive()
 
 
+async def test_subscriptions_that_change_at_a_time_are_all_kept(
+    broker: FakeBroker, producer: Producer, consumer: SimpleConsumer
+) -> None:
+    topics = {"refunds", "returns", "reviews"}
+    for topic in topics:
+        await broker.create_topic(topic)
+    await asyncio.gather(consumer.unsubscribe("orders"), *map(consumer.subscribe, topics))
+    for topic in topics:
+        await producer.send(Message(topic, b"x"))
+    came: set[str] = set()
+    async with asyncio.timeout(10):
+        while came < topics:
+            came.update(message.topic for message in await consumer.receive(wait=5))
+    with pytest.raises(UsageError, match="is not subscribed"):
+        await consumer.unsubscribe("orders")
+
+
 async def test_the_loop_over_messages_continues_over_batches(
     broker: FakeBroker, producer: Producer, consumer: SimpleConsumer
 ) -> None:

@@ -25,6 +25,13 @@ class Watching(Hook):
                 self._more.clear()
                 await self._more.wait()
 
+    async def more(self, kind: type[Event], than: int) -> None:
+        """Wait until more such events were seen, of any phase."""
+        async with asyncio.timeout(10):
+            while len(self.told(kind)) <= than:
+                self._more.clear()
+                await self._more.wait()
+
     def told(self, kind: type[Event]) -> list[str]:
         """The phases of one kind of event, in order."""
         return [event.phase.value for event in self.events if type(event) is kind]

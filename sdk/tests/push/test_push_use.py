@@ -1,5 +1,6 @@
 """What a push consumer lets one do at run time, and what it refuses: subscriptions, commands, hooks, wrong use."""
 
+import asyncio
 from typing import Any
 
 import pytest
@@ -139,6 +140,17 @@ async def test_a_topic_may_be_subscribed_and_unsubscribed_while_running(
 
     assert seen.bodies == [b"r1", b"o1"]
     assert client.topics == ("orders",)
+
+
+async def test_subscriptions_that_change_at_a_time_are_all_kept(broker: FakeBroker, seen: Any) -> None:
+    topics = ["refunds", "returns", "reviews"]
+    for topic in topics:
+        await broker.create_topic(topic)
+    async with push_consumer(broker.endpoint, handler=seen) as consumer:
+        await asyncio.gather(consumer.unsubscribe("orders"), *map(consumer.subscribe, topics))
+        assert {queue.topic for queue in consumer.assigned_queues} == set(topics)
+        [client] = [each for each in broker.clients() if each.type == "PUSH_CONSUMER"]
+        assert sorted(client.topics) == topics
 
 
 async def test_a_subscription_that_the_server_refuses_changes_nothing(

@@ -7,11 +7,12 @@ import json
 import logging
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
-from aiorocketmq import Broadcast, CacheLimits, DeadLetter, PushConsumer, RetryLater, Timeouts
+from aiorocketmq import Broadcast, CacheLimits, DeadLetter, PushConsumer, RetryLater, Sql, Timeouts
 from aiorocketmq._core.remoting.frame import ONE_WAY, Frame, encode
 from aiorocketmq._core.remoting.properties import write_properties
 from aiorocketmq._core.remoting.records import Record
@@ -526,6 +527,23 @@ def resetting(broker: Broker, offset: int) -> None:
         return encode(answer(frame)) + encode(reset)
 
     broker.script.answers[RequestCode.HEART_BEAT] = beat
+
+
+async def test_each_sql_expression_of_a_topic_is_checked(start: Start) -> None:
+    """A broker delivers everything where it cannot read one."""
+    broker = await Broker().start(start)
+
+    def has_pulled(times: int) -> bool:
+        frames = requests(broker.server, RequestCode.PULL_MESSAGE)
+        return sum(frame.fields["topic"] == "U" for frame in frames) == times
+
+    async with consuming(broker, Handler()) as consumer:
+        for count, expression in enumerate(("a > 1", "a > 2", "a > 1"), start=1):
+            await consumer.subscribe("U", Sql(expression))
+            await until(partial(has_pulled, count))
+            await consumer.unsubscribe("U")
+    checks = [json.loads(each.body) for each in requests(broker.server, RequestCode.CHECK_CLIENT_CONFIG)]
+    assert [each["subscriptionData"]["subString"] for each in checks] == ["a > 1", "a > 2"]
 
 
 async def test_a_reset_by_an_administrator_is_followed(
