@@ -80,9 +80,9 @@ _RICH: dict[str, Any] = {"tag": "t", "keys": ["k1", "k2"], "properties": {"a": "
 
 
 async def _rich_dead_letter(fixture: Fixture) -> tuple[Sent, Delivery, str]:
-    consumer, readers = await failing_consumer(fixture, retries=0)
+    consumer, readers = await failing_consumer(fixture, retries=1)
     (sent,) = await fixture.send(consumer.topic, "the body", **_RICH)
-    await exhaust(fixture, consumer, 1)
+    await exhaust(fixture, consumer, 2)
     (dead,) = await dead_letters(fixture, consumer, readers)
     return sent, dead, consumer.topic
 

@@ -12,7 +12,7 @@ from aiorocketmq_conformance.cases.shared.dead_letters import (
 from aiorocketmq_conformance.consumer import SHORT_POLL, Consumer
 from aiorocketmq_conformance.fixture import Fixture
 from aiorocketmq_conformance.probe.answers import Delivery, code_of
-from aiorocketmq_conformance.tolerances import PROMPT, wake_window
+from aiorocketmq_conformance.tolerances import PROMPT, expiry_window, wake_window
 
 
 async def _forward(consumer: Consumer, delivery: Delivery, *, handle: str | None = None) -> str:
@@ -92,3 +92,24 @@ async def fifo_continues(fixture: Fixture) -> None:
     reader = await dead_letter_reader(fixture, consumer, readers)
     (dead,) = await reader.take(1, within=2 * PROMPT)
     assert dead.id == sent[0].id
+
+
+@case(
+    "dlq.fifo-exhausted-wakes",
+    rules=("R8.19", "R5.20"),
+    level=SHOULD,
+    needs=(*LIMITED, "type.fifo"),
+    timeout=120.0,
+)
+async def fifo_exhausted_wakes(fixture: Fixture) -> None:
+    """When the head of a message group is given up as its last lease ends, a poll that waits gets the next one."""
+    consumer, _ = await failing_consumer(fixture, retries=0, ordered=True)
+    sent = await fixture.send(consumer.topic, "head", "next", group=fixture.fresh("mg"))
+    head = await consumer.one(invisible=10.0)
+    assert head.id == sent[0].id
+    window = expiry_window(fixture.target, 10.0, ordered=True)
+    # A server that gives up what a poll has found may end the poll.
+    following = await consumer.one(poll=20.0, within=window.high + PROMPT)
+    assert following.id == sent[1].id, f"after the head {following} was delivered"
+    window.check(following.at - head.at, "the next message was delivered")
+    await consumer.ack(following)

@@ -100,9 +100,12 @@ async def past(fixture: Fixture, seconds: float | None) -> None:
 
 @case("delay.horizon-accept", rules=("4.1",), level=SHOULD, needs=NEEDS)
 async def horizon_accept(fixture: Fixture) -> None:
-    """A delivery time almost 24 hours ahead is accepted, and the message is not visible before."""
+    """A delivery time almost 24 hours ahead is accepted, also of a message that was created an hour ago, and it is not
+    visible before."""
     topic, consumer = await prepared(fixture)
     await later(fixture, topic, DAY - 60.0, "m")
+    now = fixture.clock.wall()
+    await fixture.send(topic, "old", deliver_at=now + DAY - 60.0, born_at=now - 3600.0)
     await fixture.expect_nothing(consumer, 10.0, sentinel={"deliver_at": fixture.clock.wall()})
 
 
