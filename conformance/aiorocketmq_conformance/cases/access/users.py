@@ -223,6 +223,7 @@ async def calls(fixture: Fixture) -> None:
             of_producers,
         ),
         "EndTransaction": (pb.EndTransactionRequest(topic=topic, **transaction), of_producers),
+        "RecallMessage": (pb.RecallMessageRequest(topic=topic, recall_handle="no handle"), of_producers),
         "Heartbeat": (pb.HeartbeatRequest(group=group, client_type=consumer), of_members),
         "QueryAssignment": (pb.QueryAssignmentRequest(**both, endpoints=endpoints), ("consumer",)),
         "AckMessage": (pb.AckMessageRequest(**both, entries=[entry]), ("consumer",)),

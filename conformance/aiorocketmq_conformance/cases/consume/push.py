@@ -90,6 +90,22 @@ async def auto_renew_original_handle(fixture: Fixture) -> None:
     await fixture.expect_settled(other, 1.0, "acked after a renewal")
 
 
+@case("push.renewed-changed", rules=("R7.8", "R6.7"), needs=(*RENEWING, "handle.checks=lease"), timeout=150.0)
+async def renewed_changed(fixture: Fixture) -> None:
+    """A change of a renewed lease replaces all handles of it: the one first delivered does nothing any more."""
+    topic = await fixture.topic(1)
+    consumer = await _consumer(fixture, topic)
+    await fixture.send(topic, "m")
+    leased = await consumer.one(auto_renew=True, invisible=None)
+    await _stay_alive(fixture, consumer, leased.at + KEPT_LEASE + 5.0)
+    changed = await consumer.client.change_invisible(leased, 30.0)
+    assert code_of(changed) == "OK"
+    assert entry_codes(await consumer.client.ack(topic, consumer.group, leased)) == ["INVALID_RECEIPT_HANDLE"]
+    newest = (leased.id, changed.receipt_handle)
+    assert entry_codes(await consumer.client.ack(topic, consumer.group, newest)) == ["OK"]
+    await fixture.expect_settled(consumer, 1.0, "acked after a change")
+
+
 @case("push.renewed-often", rules=("R7.8", "R7.10"), needs=(*RENEWING, "@clock"), timeout=2000.0)
 async def renewed_often(fixture: Fixture) -> None:
     """A lease is renewed as long as its client is connected, each time for longer; the handle first delivered stays

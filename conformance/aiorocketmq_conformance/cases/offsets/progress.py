@@ -264,6 +264,20 @@ async def lag_counts(fixture: Fixture) -> None:
     await consumer.ack(*leased)
 
 
+@case("offset.lag-filtered", rules=("R10.4",), level=SHOULD, needs=("@lag", "type.fifo"))
+async def lag_filtered(fixture: Fixture) -> None:
+    """What a filter of an ordered group has left out does not count as lag once all that is wanted is acked."""
+    topic = await fixture.topic(1, type="FIFO")
+    group = await fixture.group(ordered=True)
+    consumer = await fixture.consumer(topic, group=group, prime=False, expression="a")
+    for number, tag in enumerate("abab"):
+        await fixture.send(topic, f"m{number}", tag=tag, group="mg")
+    await consumer.take(2)
+    await consumer.receive(poll=SHORT_POLL)
+    waiting, in_flight = await fixture.target.admin.lag(group, topic)
+    assert (waiting, in_flight) == (0, 0), f"a lag of {waiting}, and {in_flight} in flight"
+
+
 @case("offset.restart", rules=("R10.4", "R12.7"), needs=("@restart",), timeout=400.0)
 async def restart(fixture: Fixture) -> None:
     """After a restart no message acked before the last flush is redelivered, and none is lost."""

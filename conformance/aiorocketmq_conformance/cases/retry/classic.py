@@ -356,14 +356,18 @@ async def check_over_the_classic_protocol(fixture: Fixture) -> None:
 
 @case("send.batch-over-remoting", rules=("remoting-protocol.md 6.12",), level=EXTENSION, needs=REMOTING)
 async def batch_over_the_classic_protocol(fixture: Fixture) -> None:
-    """The messages of one request, whichever its code, lie in its queue one behind the other, each with its own body
-    and properties."""
+    """The messages of one request, whichever its code, lie in its queue one behind the other, each with its own body,
+    flag and properties."""
     reader = await over_remoting(fixture)
     await reader.send(2)
     end = 2
     for code in (RequestCode.SEND_BATCH_MESSAGE, RequestCode.SEND_MESSAGE_V2):
         members = [
-            Member(f"b{each}".encode(), write_properties({"UNIQ_KEY": fixture.fresh("id"), "own": str(each)}))
+            Member(
+                f"b{each}".encode(),
+                write_properties({"UNIQ_KEY": fixture.fresh("id"), "own": str(each)}),
+                flag=each + 5,
+            )
             for each in range(3)
         ]
         answer = await reader.probe.send_batch(reader.topic, members, code=code)
@@ -371,6 +375,7 @@ async def batch_over_the_classic_protocol(fixture: Fixture) -> None:
         assert number(answer, "queueOffset") == end
         for place, member in enumerate(members):
             record, _ = await _next(reader, reader.topic, end + place, within=PROMPT)
-            assert (record.body, record.properties().get("own")) == (member.body, str(place))
+            assert (record.body, record.flag) == (member.body, member.flag)
+            assert record.properties().get("own") == str(place)
         end += len(members)
         assert await reader.query_offset("END") == end
