@@ -142,6 +142,18 @@ async def offset_last(fixture: Fixture) -> None:
     once_each(sent[4:], await consumer.receive_for(25.0, settle=True))
 
 
+@case("lite.offset-of-one", rules=("R4.33",), level=EXTENSION, needs=NEEDS)
+async def offset_of_one(fixture: Fixture) -> None:
+    """A client that adds a lite topic, and says where to begin, goes on where it was in the others."""
+    lite = await open_lite(fixture)
+    consumer = await lite.consumer("l1")
+    sent = await lite.send("l1", "0", "1", "2")
+    once_each(sent[:2], await consumer.take(2, batch=2))
+    (added,) = await lite.send("l2", "added")
+    assert await lite.sync(consumer, ADD, "l2", start=FROM_BEGINNING) == "OK"
+    once_each([sent[2], added], await consumer.receive_for(25.0, settle=True))
+
+
 @case("lite.offset-timestamp", rules=("R4.33",), level=EXTENSION, needs=NEEDS)
 async def offset_timestamp(fixture: Fixture) -> None:
     """A new subscriber that starts at a time receives what was stored from then on."""

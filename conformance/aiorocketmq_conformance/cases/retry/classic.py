@@ -58,6 +58,10 @@ def _window(fixture: Fixture, seconds: float) -> Window:
     )
 
 
+LATER = {"DELAY": "1"}
+"""The property of the first delay level, which is a second."""
+
+
 async def _reader(fixture: Fixture, max_attempts: int) -> RemotingReader:
     group = await fixture.group(max_attempts=max_attempts)
     reader = await over_remoting(fixture, group=group)
@@ -72,6 +76,7 @@ async def sent_back(fixture: Fixture) -> None:
     reader = await _reader(fixture, 9)
     sent = await reader.send_one("m", "tag", {"own": "value"})
     record, _ = await _next(reader, reader.topic, 0, within=PROMPT)
+    origins: set[str] = set()
     for attempt, (level, seconds) in enumerate(((1, 1.0), (2, 5.0), (0, 60.0), (3, 10.0)), start=1):
         answered = await _sent_back(reader, record, level)
         record, at = await _next(
@@ -87,6 +92,8 @@ async def sent_back(fixture: Fixture) -> None:
         found = (record.reconsume_times, record.body, properties["UNIQ_KEY"], properties["TAGS"])
         assert found == (attempt, b"m", sent.id, "tag")
         assert (properties["own"], properties["RETRY_TOPIC"]) == ("value", reader.topic)
+        origins.add(properties["ORIGIN_MESSAGE_ID"])
+    assert len(origins) == 1, f"redeliveries of one message name several origins: {origins}"
     unknown = record.commit_log_offset + 10**9
     fields = {"offset": unknown, "group": reader.group, "delayLevel": 1}
     answer = await reader.probe.ask(reader.topic, RequestCode.CONSUMER_SEND_MSG_BACK, fields)
@@ -116,7 +123,8 @@ async def dead_when_sent_back(fixture: Fixture) -> None:
             topic = f"%DLQ%{reader.group}" if last else f"%RETRY%{reader.group}"
             record, _ = await _next(reader, topic, 0 if last else place, within=2 * PROMPT)
         what = f"of {attempts} attempts, at most {limit}, sent back with the levels {levels}"
-        assert record.properties()["UNIQ_KEY"] == sent.id, what
+        properties = record.properties()
+        assert (properties["UNIQ_KEY"], properties["RETRY_TOPIC"]) == (sent.id, reader.topic), what
         # Long enough for a redelivery after the time of level 1.
         more = await reader.probe.pull(
             reader.topic, reader.group, len(levels) - 1, named=f"%RETRY%{reader.group}", poll=2.0
@@ -128,10 +136,19 @@ async def dead_when_sent_back(fixture: Fixture) -> None:
 async def own_copy(fixture: Fixture) -> None:
     """A member that sends a failed message itself has it redelivered, and after the last attempt among dead letters;
     as many failures as its limit are not too many."""
-    for attempts, limit in ((0, 2), (1, 2), (2, 2), (3, 2), (1, 16), (0, 0), (1, 0)):
+    rows: tuple[tuple[int, int, Mapping[str, str]], ...] = (
+        (0, 2, {}),
+        (1, 2, {}),
+        (2, 2, LATER),
+        (3, 2, {}),
+        (1, 16, LATER),
+        (0, 0, {}),
+        (1, 0, {}),
+    )
+    for attempts, limit, delay in rows:
         reader = await _reader(fixture, 17)
         topics = {"retry": f"%RETRY%{reader.group}", "dead": f"%DLQ%{reader.group}"}
-        properties = {"UNIQ_KEY": fixture.fresh("id"), "RETRY_TOPIC": reader.topic}
+        properties = {"UNIQ_KEY": fixture.fresh("id"), "RETRY_TOPIC": reader.topic, **delay}
         answer = await reader.probe.send(
             reader.topic, b"m", properties, named=topics["retry"], j=attempts, l=limit
         )
