@@ -249,6 +249,12 @@ async def calls(fixture: Fixture) -> None:
         codes = {user: code_of(await client.unary(name, request)) for user, client in clients.items()}
         passed = {user for user, code in codes.items() if code != DENIED}
         assert passed == set(allowed), f"{name} was answered with {codes}"
+    other = await fixture.topic()
+    both_ways = await broker.client(
+        await broker.user("both", publish=(other,), subscribe=(broker.topic,), groups=(broker.group,))
+    )
+    code = code_of(await both_ways.unary("QueryRoute", rows["QueryRoute"][0]))
+    assert code == "OK", f"the route for a subscriber that publishes elsewhere was answered with {code}"
 
 
 @case(

@@ -73,11 +73,14 @@ async def repeat_is_quiet(fixture: Fixture) -> None:
 
 @case("member.topics-notify", rules=LIVE, level=EXTENSION, needs=REMOTING)
 async def topics_notify(fixture: Fixture) -> None:
-    """A member that consumes another topic, too, notifies all members of its group."""
+    """A member that consumes another topic, too, or no longer, notifies all members of its group."""
     topic, group, first, second = await _pair(fixture)
     await second.join(group, topic, subscribed=(topic, await fixture.topic()))
     await notices(first, 3)
     await notices(second, 2)
+    await second.join(group, topic)
+    await notices(first, 4)
+    await notices(second, 3)
 
 
 @case("member.producers", rules=("remoting-protocol.md 6.16",), level=EXTENSION, needs=REMOTING)

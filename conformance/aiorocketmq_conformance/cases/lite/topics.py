@@ -13,6 +13,7 @@ from aiorocketmq_conformance.cases.shared.lite import (
     LiteFixture,
     open_lite,
 )
+from aiorocketmq_conformance.consumer import Sent
 from aiorocketmq_conformance.fixture import Fixture, once_each
 from aiorocketmq_conformance.probe import requests
 from aiorocketmq_conformance.probe.answers import code_of
@@ -140,6 +141,26 @@ async def ttl(fixture: Fixture) -> None:
     assert await lite.sync(consumer, ADD, "l1", start=FROM_BEGINNING) == "OK"
     sent = await lite.send("l1", "new")
     once_each(sent, await consumer.receive_for(5.0, settle=True))
+
+
+@case(
+    "lite.ttl-of-one", rules=("R4.30", "R4.32"), level=EXTENSION, needs=(*NEEDS, "@lite-life"), timeout=400.0
+)
+async def ttl_of_one(fixture: Fixture) -> None:
+    """After one of several lite topics has expired, each of the others, and a new one, has its own messages."""
+    lite = await open_lite(fixture)
+    await fixture.target.privileged.bound_lite_topics(lite.topic, seconds=60.0)
+    await lite.send("l1", "expires")
+    end, kept = fixture.clock.now() + 65.0 + fixture.number("lite.scan"), list[Sent]()
+    while fixture.clock.now() < end:
+        kept += await lite.send("l2", "kept")
+        await fixture.clock.sleep(30.0)
+    old, new = await lite.consumer("l2"), await lite.consumer("l3")
+    once_each(kept, await old.receive_for(5.0, settle=True))
+    sent = await lite.send("l3", "new", "newer")
+    more = await lite.send("l2", "more")
+    once_each(sent, await new.receive_for(5.0, settle=True))
+    once_each(more, await old.receive_for(5.0, settle=True))
 
 
 async def _refused(lite: LiteFixture, name: str) -> bool:
