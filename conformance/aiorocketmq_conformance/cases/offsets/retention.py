@@ -136,23 +136,19 @@ async def progress_behind_min(fixture: Fixture) -> None:
     rules=("R11.2", "R10.4"),
     level=EXTENSION,
     needs=(*KEPT, "@lag", "type.fifo"),
-    params={"normal": False, "ordered": True},
     timeout=180.0,
 )
-async def lag_behind_min(fixture: Fixture, ordered: bool) -> None:
-    """What was deleted unread does not count as lag of a {} group that has read on."""
-    topic = await fixture.topic(1, type="FIFO" if ordered else "NORMAL")
-    consumer = await fixture.consumer(topic, ordered=ordered)
+async def lag_behind_min(fixture: Fixture) -> None:
+    """What was deleted unread does not count as lag of an ordered group that has read on."""
+    topic = await fixture.topic(1, type="FIFO")
+    consumer = await fixture.consumer(topic, ordered=True)
     await fixture.target.admin.set_retention(RETENTION)
     for number in range(6):
-        await fixture.send(topic, f"old{number}", group=f"mg{number % 2}" if ordered else None)
+        await fixture.send(topic, f"old{number}", group=f"mg{number % 2}")
     await consumer.take(2, batch=2)
     await fixture.clock.sleep(OLD)
     await fixture.target.admin.delete_expired()
-    fresh = [
-        (await fixture.send(topic, f"new{number}", group="mg0" if ordered else None))[0]
-        for number in range(2)
-    ]
+    fresh = [(await fixture.send(topic, f"new{number}", group="mg0"))[0] for number in range(2)]
     once_each(fresh, await consumer.take(2))
     await consumer.receive(poll=SHORT_POLL)
     assert await fixture.target.admin.lag(consumer.group, topic) == (0, 0)
