@@ -42,11 +42,9 @@ from aiorocketmq_conformance.probe.remoting import RemotingProbe
 from aiorocketmq_conformance.probe.remoting_answers import number
 
 CLIENTS = 3
-BACK = 8
-"""Pulls begin up to so many messages behind the end of the last one, or at the beginning."""
 HOLD_CHECKS = 5.0
 """Servers look at held pulls so often (live-broker-remoting.md 4)."""
-CODES: dict[int, str] = {
+_CODES: dict[int, str] = {
     ResponseCode.SUCCESS: "OK",
     ResponseCode.PULL_NOT_FOUND: EMPTY,
     ResponseCode.PULL_OFFSET_MOVED: OUTSIDE,
@@ -66,13 +64,12 @@ class Classic:
     producing: Producing
     group: str
     """The group of all of them."""
-    restarts: int = 0
     _clients: list[RemotingProbe] = field(default_factory=list)
     _next_offsets: dict[tuple[str, int], int] = field(default_factory=dict)
     """Where the last pull of a topic's queue ended."""
     _pulls: set[asyncio.Task[None]] = field(default_factory=set)
-    _members: dict[str, str] = field(default_factory=dict)
-    """The topics in which clients are members of the group, by client id."""
+    _members: set[str] = field(default_factory=set)
+    """The ids of clients that are members of the group."""
     failure: BaseException | None = None
     """What a pull in the background has raised."""
 
@@ -120,12 +117,11 @@ class Classic:
     async def beat(self) -> None:
         """Send the heartbeats of members."""
         for client in self._clients:
-            if (topic := self._members.get(client.client_id)) is not None:
-                await self._send_heartbeat(client, topic)
+            if client.client_id in self._members:
+                await self._send_heartbeat(client)
 
     def restarted(self) -> None:
         """Note that the server has forgotten all members."""
-        self.restarts += 1
         self._members.clear()
 
     # Messages
@@ -153,7 +149,7 @@ class Classic:
                 BatchMember(each.body.encode(), write_properties(_properties(each))) for each in contents
             ]
             answer = await client.send_batch(topic, members, queue=queue, g=contents[0].born_ms)
-        code = CODES.get(answer.code, response_name(answer.code))
+        code = _CODES.get(answer.code, response_name(answer.code))
         first = number(answer, "queueOffset")
         self.scribe.add(
             begun,
@@ -169,8 +165,7 @@ class Classic:
 
     async def _start_pull(self, step: Step) -> None:
         client, (topic, queue) = self._client(step), self._queue(step)
-        known = self._next_offsets.get((topic, queue), 0)
-        offset = max(0, known - step.integer("back")) if step.integer("back") < BACK else 0
+        offset = step.behind(self._next_offsets.get((topic, queue), 0))
         pull = asyncio.create_task(self._pull(client, step, topic, queue, offset))
         self._pulls.add(pull)
         pull.add_done_callback(self._end_pull)
@@ -182,7 +177,7 @@ class Classic:
             self.failure = self.failure or pull.exception()
 
     async def _pull(self, client: RemotingProbe, step: Step, topic: str, queue: int, offset: int) -> None:
-        begun, restarts, filter_ = self.scribe.instant(), self.restarts, step.text("filter")
+        begun, restarts, filter_ = self.scribe.instant(), self.scribe.restarts, step.text("filter")
         commit = offset if step.values["commits"] else None
         is_sql = filter_.startswith(SQL)
         try:
@@ -197,7 +192,7 @@ class Classic:
                 commit=commit,
             )
         except UnreachableError:
-            if self.restarts == restarts:
+            if self.scribe.restarts == restarts:
                 raise
             self._lose(begun, client, topic, queue, commit)
             return
@@ -205,10 +200,10 @@ class Classic:
         if not is_sql:
             # The server compares hashes of tags, and its clients the tags (R5.23).
             deliveries = [one for one in deliveries if matches(filter_, one.content)]
-        code = CODES.get(pulled.code, pulled.name)
+        code = _CODES.get(pulled.code, pulled.name)
         if filter_ != "*" and not deliveries and pulled.code in _SKIPPED:
             code = EMPTY
-        if self.restarts != restarts or pulled.next_offset is None:
+        if self.scribe.restarts != restarts or pulled.next_offset is None:
             self._lose(begun, client, topic, queue, commit)
             return
         self._next_offsets[topic, queue] = pulled.next_offset
@@ -261,7 +256,7 @@ class Classic:
         offset = step.integer("offset") % (self._next_offsets.get((topic, queue), 0) + 1)
         begun = self.scribe.instant()
         answer = await client.commit(topic, self.group, offset, queue=queue)
-        code = CODES.get(answer.code, response_name(answer.code))
+        code = _CODES.get(answer.code, response_name(answer.code))
         name, group = client.client_id, self.group
         self.scribe.add(
             begun, Commit(client=name, group=group, topic=topic, queue=queue, offset=offset, code=code)
@@ -286,19 +281,20 @@ class Classic:
     # Members and locks
 
     async def _join(self, step: Step) -> None:
-        await self._send_heartbeat(self._client(step), self.topics[0][0])
+        await self._send_heartbeat(self._client(step))
 
-    async def _send_heartbeat(self, client: RemotingProbe, topic: str) -> None:
+    async def _send_heartbeat(self, client: RemotingProbe) -> None:
         begun = self.scribe.instant()
-        await client.join(self.group, topic)
-        self._members[client.client_id] = topic
+        await client.join(self.group, self.topics[0][0])
+        self._members.add(client.client_id)
         self.scribe.add(begun, Joined(client=client.client_id, group=self.group))
 
     async def _leave(self, step: Step) -> None:
         client = self._client(step)
-        if (topic := self._members.pop(client.client_id, None)) is not None:
+        if client.client_id in self._members:
+            self._members.remove(client.client_id)
             begun = self.scribe.instant()
-            await client.leave(self.group, topic)
+            await client.leave(self.group, self.topics[0][0])
             self.scribe.add(begun, Left(client=client.client_id, group=self.group))
 
     async def _ask_members(self, step: Step) -> None:

@@ -37,8 +37,6 @@ HOLD = 2.0
 """Seconds that a renewed lease lasts after its client has left, with some tolerance."""
 POLLS = 2
 """Polls of one consumer at a time."""
-BACK = 8
-"""Pulls begin up to so many messages behind the end of the last one, or at the beginning."""
 
 
 @dataclass(slots=True, eq=False)
@@ -95,7 +93,6 @@ class Consuming:
         """When the last lease ends, at the latest."""
         self.members: list[Member] = []
         self.held: list[Held] = []
-        self.restarts = 0
         self._count = itertools.count()
         self._next_offsets: dict[tuple[str, int], int] = {}
         """Where the last pull of a topic's queue ended."""
@@ -284,7 +281,7 @@ class Consuming:
                 await self._scribe.clock.sleep(0.5 if self._scribe.is_exact else 0.05)
 
     async def _receive(self, member: Member, batch: int, invisible: float, poll: float) -> None:
-        begun, restarts = self._scribe.instant(), self.restarts
+        begun, restarts = self._scribe.instant(), self._scribe.restarts
         renews, expression, known = member.plan.renews, member.filter, len(member.seen)
         lease = self._semantics.renewed if renews else invisible
         code, deliveries, is_cancelled = UNKNOWN, list[Delivered](), True
@@ -320,7 +317,7 @@ class Consuming:
                     auto_renew=renews,
                     code=code,
                     deliveries=tuple(deliveries),
-                    is_cut=is_cancelled or not member.is_alive or self.restarts != restarts,
+                    is_cut=is_cancelled or not member.is_alive or self._scribe.restarts != restarts,
                 ),
             )
 
@@ -328,13 +325,12 @@ class Consuming:
         """Start a pull of a queue in the background."""
         if len(member.polls) < POLLS:
             queue = step.integer("queue") % queues
-            known = self._next_offsets.get((member.topic, queue), 0)
-            offset = max(0, known - step.integer("back")) if step.integer("back") < BACK else 0
+            offset = step.behind(self._next_offsets.get((member.topic, queue), 0))
             self._start(member, self._pull(member, step, queue, offset))
             await asyncio.sleep(0)
 
     async def _pull(self, member: Member, step: Step, queue: int, offset: int) -> None:
-        begun, restarts = self._scribe.instant(), self.restarts
+        begun, restarts = self._scribe.instant(), self._scribe.restarts
         received = await queues.pull(
             member.client,
             member.group,
@@ -345,7 +341,7 @@ class Consuming:
             expression=_expression(step.text("filter")),
         )
         next_offset = received.next_offset
-        if not member.is_alive or self.restarts != restarts or received.error or next_offset is None:
+        if not member.is_alive or self._scribe.restarts != restarts or received.error or next_offset is None:
             return
         deliveries = [self._delivered(one, begun) for one in received.deliveries]
         self._next_offsets[member.topic, queue] = next_offset

@@ -62,19 +62,16 @@ class Execution:
         self._groups: dict[int, str] = {}
         """Names by number; late ones are added by a step."""
         self._consuming = Consuming(self.scribe, semantics, suspends=target.has("suspend"))
+        topics = list(zip(self._topics, plan.topics, strict=True))
         self._producers = Producing(
             self.scribe,
             semantics,
-            list(zip(self._topics, plan.topics, strict=True)),
+            topics,
             [self._client("producer") for _ in range(PRODUCERS)],
             target.run_id,
         )
         self._classic = Classic(
-            self.scribe,
-            list(zip(self._topics, plan.topics, strict=True)),
-            self._classic_client,
-            self._producers,
-            target.fresh("classic"),
+            self.scribe, topics, self._classic_client, self._producers, target.fresh("classic")
         )
         self._steps = {
             **self._classic.steps,
@@ -280,7 +277,7 @@ class Execution:
 
     async def _restart(self, step: Step) -> None:
         begun = self.scribe.instant()
-        self._consuming.restarts += 1
+        self.scribe.restarts += 1
         self._classic.restarted()
         await (self._target.restart() if step.kind == "restart" else self._target.process.kill())
         for producer in self._producers.clients:

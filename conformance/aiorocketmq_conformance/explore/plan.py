@@ -18,6 +18,9 @@ CLASSIC = frozenset(
 )
 """The kinds of steps of clients of the classic protocol."""
 
+BACK = 8
+"""Pulls begin less than so many messages behind the end of the last one, or at the beginning."""
+
 Value: TypeAlias = int | float | str | bool | None
 
 
@@ -69,6 +72,11 @@ class Step:
     def integer(self, name: str) -> int:
         """Return an integer value."""
         return int(self.values[name] or 0)
+
+    def behind(self, offset: int) -> int:
+        """Return where a pull begins: a few messages behind an offset, or at the beginning."""
+        back = self.integer("back")
+        return max(0, offset - back) if back < BACK else 0
 
     def real(self, name: str) -> float:
         """Return a number of seconds."""

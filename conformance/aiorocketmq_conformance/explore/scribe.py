@@ -23,6 +23,8 @@ class Scribe:
         self.is_exact = isinstance(clock, DrivenClock)
         """Whether responses arrive at the moment at which the server decides."""
         self.started = clock.now()
+        self.restarts = 0
+        """How often the server was restarted: calls in progress have failed then."""
         self._numbers = itertools.count(1)
         self._times: list[float] = []
         """Time of every step, to find the last one before a moment."""

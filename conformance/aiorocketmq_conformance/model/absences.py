@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
-from aiorocketmq_conformance.model.calls import Drained, Lag, Receive
+from collections.abc import Iterator
+from functools import partial
+
+from aiorocketmq_conformance.model.calls import Drained, Lag, Occurrence, Receive
 from aiorocketmq_conformance.model.deliveries import EMPTY
-from aiorocketmq_conformance.model.knowledge import Knowledge
+from aiorocketmq_conformance.model.knowledge import Act, Knowledge
 from aiorocketmq_conformance.model.state import DEAD_LETTERS, FOREVER, Copy
 
 
@@ -13,6 +16,18 @@ class Absences:
 
     def __init__(self, knowledge: Knowledge) -> None:
         self._knowledge = knowledge
+
+    def acts(self, event: Occurrence) -> Iterator[Act]:
+        """Yield what is judged at which steps of an event."""
+        match event:
+            case Receive():
+                yield event.ended.step, partial(self.end_receive, event)
+            case Lag():
+                yield event.ended.step, partial(self.lag, event)
+            case Drained():
+                yield event.ended.step, partial(self.drained, event)
+            case _:
+                pass
 
     def end_receive(self, receive: Receive) -> None:
         """Judge an empty poll of a normal group: no message was visible all the time before its end."""

@@ -256,12 +256,23 @@ class Reset(Event):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Pull(Event):
-    """One pull of a queue, which leases nothing."""
+class OfQueue(Event):
+    """What a group does in a queue."""
 
     group: str
     topic: str
     queue: int
+
+    @property
+    def place(self) -> tuple[str, str, int]:
+        """Group, topic and queue."""
+        return self.group, self.topic, self.queue
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Pull(OfQueue):
+    """One pull of a queue, which leases nothing."""
+
     offset: int
     batch: int
     poll: float
@@ -276,23 +287,17 @@ class Pull(Event):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Commit(Event):
+class Commit(OfQueue):
     """A group commits an offset of a queue."""
 
-    group: str
-    topic: str
-    queue: int
     offset: int
     code: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Committed(Event):
+class Committed(OfQueue):
     """A query for the offset that a group has committed."""
 
-    group: str
-    topic: str
-    queue: int
     offset: int | None
     """None if the server has none."""
 
@@ -400,8 +405,7 @@ class Drained(Event):
 Occurrence: TypeAlias = (
     TopicCreated | GroupCreated | Send | Receive | Ack | Change | Forward | EndTransaction | Check | Recall | Settings
     | Route | Assignment | Reset | Pull | Commit | Committed | Ends | Joined | Left | Members | Noticed | Lock | Unlock
-    | Trim
-    | Restart | Pause | Gone | Lag | Drained
+    | Trim | Restart | Pause | Gone | Lag | Drained
 )  # fmt: skip
 
 

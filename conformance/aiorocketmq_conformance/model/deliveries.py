@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import partial
 
-from aiorocketmq_conformance.model.calls import OK, Content, Delivered, Receive
+from aiorocketmq_conformance.model.calls import OK, Content, Delivered, Occurrence, Receive
 from aiorocketmq_conformance.model.filters import LITE, matches, shown
-from aiorocketmq_conformance.model.knowledge import Knowledge
+from aiorocketmq_conformance.model.knowledge import Act, Knowledge
 from aiorocketmq_conformance.model.state import (
     FOREVER,
     Copy,
@@ -26,6 +27,14 @@ class Deliveries:
 
     def __init__(self, knowledge: Knowledge) -> None:
         self._knowledge = knowledge
+
+    def acts(self, event: Occurrence) -> Iterator[Act]:
+        """Yield what is judged at which steps of an event."""
+        if isinstance(event, Receive):
+            yield event.begun.step, partial(self.begin_receive, event)
+            for place, one in enumerate(event.deliveries):
+                yield one.at.step, partial(self.deliver, event, place)
+            yield event.ended.step, partial(self.end_receive, event)
 
     def begin_receive(self, receive: Receive) -> None:
         """Take note of the filter: what it rejects is skipped for good."""

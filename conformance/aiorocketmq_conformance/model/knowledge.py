@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from typing import TypeAlias
 
 from aiorocketmq_conformance.model.calls import Content, Instant, Pause, Receive, Violation, differences
 from aiorocketmq_conformance.model.filters import SQL, matches
@@ -19,6 +20,9 @@ from aiorocketmq_conformance.model.state import (
     Topic,
     hash_of,
 )
+
+Act: TypeAlias = tuple[int, Callable[[], None]]
+"""The number of a step, and what is judged at it."""
 
 
 class Knowledge:

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from functools import partial
+
 from aiorocketmq_conformance.model.calls import (
     OK,
     Assignment,
     Gone,
     GroupCreated,
+    Occurrence,
     Reset,
     Restart,
     Route,
@@ -14,7 +18,7 @@ from aiorocketmq_conformance.model.calls import (
     TopicCreated,
     Trim,
 )
-from aiorocketmq_conformance.model.knowledge import Knowledge
+from aiorocketmq_conformance.model.knowledge import Act, Knowledge
 from aiorocketmq_conformance.model.state import Group, Interval, Reading, Sent, Topic
 
 TERMINATION_HOLD = 2.0
@@ -26,6 +30,24 @@ class Lifecycle:
 
     def __init__(self, knowledge: Knowledge) -> None:
         self._knowledge = knowledge
+
+    def acts(self, event: Occurrence) -> Iterator[Act]:
+        """Yield what is judged at which steps of an event."""
+        match event:
+            case TopicCreated() | GroupCreated():
+                yield event.begun.step, partial(self.created, event)
+            case Settings() | Route() | Assignment():
+                yield event.ended.step, partial(self.answered, event)
+            case Reset():
+                yield event.begun.step, partial(self.reset, event)
+            case Trim():
+                yield event.begun.step, partial(self.trimmed, event)
+            case Restart():
+                yield event.begun.step, partial(self.restarted, event)
+            case Gone():
+                yield event.begun.step, partial(self.left, event)
+            case _:
+                pass
 
     def created(self, event: TopicCreated | GroupCreated) -> None:
         """Take note of a topic or a group."""

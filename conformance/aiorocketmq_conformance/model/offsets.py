@@ -2,14 +2,22 @@
 
 from __future__ import annotations
 
-from typing import TypeAlias
+from collections.abc import Iterator
+from functools import partial
 
-from aiorocketmq_conformance.model.calls import OK, UNKNOWN, Commit, Committed, Ends, Instant, Pull
-from aiorocketmq_conformance.model.knowledge import Knowledge
+from aiorocketmq_conformance.model.calls import (
+    OK,
+    UNKNOWN,
+    Commit,
+    Committed,
+    Ends,
+    Instant,
+    Occurrence,
+    OfQueue,
+    Pull,
+)
+from aiorocketmq_conformance.model.knowledge import Act, Knowledge
 from aiorocketmq_conformance.model.state import Sent
-
-_Place: TypeAlias = tuple[str, str, int]
-"""Group, topic and queue."""
 
 
 class Offsets:
@@ -17,18 +25,32 @@ class Offsets:
 
     def __init__(self, knowledge: Knowledge) -> None:
         self._knowledge = knowledge
-        self._possible: dict[_Place, set[int | None]] = {}
-        """What may be committed."""
-        self._last: dict[_Place, Instant] = {}
+        self._possible: dict[tuple[str, str, int], set[int | None]] = {}
+        """What may be committed, by group, topic and queue."""
+        self._last: dict[tuple[str, str, int], Instant] = {}
         """The begin of the last commit."""
         self._ends: list[Ends] = []
+        """Judged when all is known of the queues."""
+
+    def acts(self, event: Occurrence) -> Iterator[Act]:
+        """Yield what is judged at which steps of an event."""
+        match event:
+            case Pull() | Commit():
+                yield event.begun.step, partial(self.begin, event)
+                yield event.ended.step, partial(self.end, event)
+            case Committed():
+                yield event.ended.step, partial(self.told, event)
+            case Ends():
+                yield event.ended.step, partial(self._ends.append, event)
+            case _:
+                pass
 
     def begin(self, event: Commit | Pull) -> None:
         """Let a commit take effect, or not yet."""
         offset = event.offset if isinstance(event, Commit) else event.commit
         if offset is not None:
             self._of(event).add(offset)
-            self._last[_place(event)] = event.begun
+            self._last[event.place] = event.begun
 
     def end(self, event: Commit | Pull) -> None:
         """Judge the response to a commit: if none has begun since, it is the one that holds."""
@@ -38,12 +60,12 @@ class Offsets:
         if isinstance(event, Commit) and event.code != OK:
             text = f"a commit of {offset} was answered with {event.code}"
             self._knowledge.report("offset", text, event.ended)
-        elif self._last[_place(event)] == event.begun:
-            self._possible[_place(event)] = {offset}
+        elif self._last[event.place] == event.begun:
+            self._possible[event.place] = {offset}
 
-    def _of(self, event: Commit | Committed | Pull) -> set[int | None]:
+    def _of(self, event: OfQueue) -> set[int | None]:
         # Of a group without a commit, servers answer nothing, or the beginning.
-        return self._possible.setdefault(_place(event), {None, 0})
+        return self._possible.setdefault(event.place, {None, 0})
 
     def told(self, told: Committed) -> None:
         """Judge what a server says is committed."""
@@ -52,10 +74,6 @@ class Offsets:
             expected = " or ".join(sorted(map(str, possible)))
             text = f"{told.offset} was answered as the committed offset, not {expected}"
             self._knowledge.report("offset", text, told.ended)
-
-    def ends(self, ends: Ends) -> None:
-        """Keep the ends of a queue until all that is known of it is known."""
-        self._ends.append(ends)
 
     def finish(self) -> None:
         """Judge the ends of queues by the messages that were found in them, at any time."""
@@ -79,7 +97,3 @@ class Offsets:
             text = f"the begin of queue {ends.queue} was answered as {ends.low}; a message lies at {offset}"
         if text:
             knowledge.report("offset", text, ends.ended, message.id)
-
-
-def _place(event: Commit | Committed | Pull) -> _Place:
-    return event.group, event.topic, event.queue

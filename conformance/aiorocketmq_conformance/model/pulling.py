@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
-from aiorocketmq_conformance.model.calls import OK, Delivered, Instant, Pull
+from collections.abc import Iterator
+from functools import partial
+
+from aiorocketmq_conformance.model.calls import OK, Delivered, Instant, Occurrence, Pull
 from aiorocketmq_conformance.model.filters import matches
-from aiorocketmq_conformance.model.knowledge import Knowledge
+from aiorocketmq_conformance.model.knowledge import Act, Knowledge
 
 EMPTY = "MESSAGE_NOT_FOUND"
 OUTSIDE = "ILLEGAL_OFFSET"
@@ -18,6 +21,12 @@ class Pulling:
         self._waiting: dict[Instant, int] = {}
         """How many messages were surely stored from the offset on when a pull began."""
         self._empty: list[Pull] = []
+
+    def acts(self, event: Occurrence) -> Iterator[Act]:
+        """Yield what is judged at which steps of an event."""
+        if isinstance(event, Pull):
+            yield event.begun.step, partial(self.begin, event)
+            yield event.ended.step, partial(self.end, event)
 
     def begin(self, pull: Pull) -> None:
         """Count the messages that surely are stored from the offset on."""

@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from functools import partial
+
 from aiorocketmq_conformance.model.calls import (
     OK,
     UNKNOWN,
     Check,
     EndTransaction,
+    Occurrence,
     Outgoing,
     Recall,
     Send,
     differences,
 )
-from aiorocketmq_conformance.model.knowledge import Knowledge
+from aiorocketmq_conformance.model.knowledge import Act, Knowledge
 from aiorocketmq_conformance.model.semantics import AGE_OF_CHECKED
 from aiorocketmq_conformance.model.state import Sent
 
@@ -25,6 +29,22 @@ class Sending:
 
     def __init__(self, knowledge: Knowledge) -> None:
         self._knowledge = knowledge
+
+    def acts(self, event: Occurrence) -> Iterator[Act]:
+        """Yield what is judged at which steps of an event."""
+        match event:
+            case Send():
+                yield event.begun.step, partial(self.begin_send, event)
+                yield event.ended.step, partial(self.end_send, event)
+            case EndTransaction():
+                yield event.begun.step, partial(self.begin_end, event)
+                yield event.ended.step, partial(self.end_end, event)
+            case Check():
+                yield event.ended.step, partial(self.checked, event)
+            case Recall():
+                yield event.ended.step, partial(self.recalled, event)
+            case _:
+                pass
 
     def begin_send(self, send: Send) -> None:
         """Take note of messages that may be delivered from now on."""

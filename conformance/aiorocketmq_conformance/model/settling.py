@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Iterator
 from enum import Enum
+from functools import partial
 
-from aiorocketmq_conformance.model.calls import OK, UNKNOWN, Ack, Change, Forward, Instant
-from aiorocketmq_conformance.model.knowledge import Knowledge
+from aiorocketmq_conformance.model.calls import OK, UNKNOWN, Ack, Change, Forward, Instant, Occurrence
+from aiorocketmq_conformance.model.knowledge import Act, Knowledge
 from aiorocketmq_conformance.model.sending import SERVER_FAULTS
 from aiorocketmq_conformance.model.state import FOREVER, Copy, Interval, Lease, Reading
 
@@ -35,6 +37,21 @@ class Settling:
         """When a change began: the state of its handle, and the earliest end of the lease, which the change moves."""
         self._using: Counter[str] = Counter()
         """Calls in progress by handle, apart from those that are refused."""
+
+    def acts(self, event: Occurrence) -> Iterator[Act]:
+        """Yield what is judged at which steps of an event."""
+        match event:
+            case Ack():
+                yield event.begun.step, partial(self.begin_ack, event)
+                yield event.ended.step, partial(self.end_ack, event)
+            case Change():
+                yield event.begun.step, partial(self.begin_change, event)
+                yield event.ended.step, partial(self.end_change, event)
+            case Forward():
+                yield event.begun.step, partial(self.begin_forward, event)
+                yield event.ended.step, partial(self.end_forward, event)
+            case _:
+                pass
 
     def state_of(self, call: Ack | Change | Forward, id_: str, handle: str, ended: Instant) -> State:
         """Return the state of a handle from the begin of a call until `ended`."""

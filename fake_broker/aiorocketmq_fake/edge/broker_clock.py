@@ -10,7 +10,6 @@ from contextlib import ExitStack
 from datetime import UTC, datetime
 from types import MappingProxyType
 
-from aiorocketmq_fake.core.values.codes import ClientType
 from aiorocketmq_fake.core.values.events import (
     Acked,
     Delivered,
@@ -252,12 +251,12 @@ class BrokerClock:
 
         Push consumers poll all the time; one that has just started must not miss the first step.
         """
-        return {
-            client.client_id: int(client.settings.client_type is ClientType.PUSH_CONSUMER)
-            for driver, telemetry in self._parts
-            for client in driver.core.clients()
-            if client.client_id in self._strangers(telemetry)
-        }
+        expected: dict[str, int] = {}
+        for driver, telemetry in self._parts:
+            strangers, polling = self._strangers(telemetry), driver.polling()
+            known = [client.client_id for client in driver.core.clients()]
+            expected.update({each: int(each in polling) for each in known if each in strangers})
+        return expected
 
     def _strangers(self, telemetry: Telemetry) -> set[str]:
         """Return the connected clients that do not use this clock."""

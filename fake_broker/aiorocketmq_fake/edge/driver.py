@@ -9,6 +9,7 @@ from collections.abc import Callable
 from typing import Any, Protocol, TypeVar
 
 from aiorocketmq_fake.core.broker import Broker
+from aiorocketmq_fake.core.values.codes import ClientType
 from aiorocketmq_fake.core.values.model import (
     CommandForClient,
     ForChannels,
@@ -158,6 +159,11 @@ class Driver:
         finally:
             if self.parked.pop(poll_id) is not None:
                 self.run(self.core.cancel_poll, poll_id)
+
+    def polling(self) -> set[str]:
+        """Return the ids of the push consumers: they poll all the time."""
+        clients = self.core.clients()
+        return {one.client_id for one in clients if one.settings.client_type is ClientType.PUSH_CONSUMER}
 
     def end_polls(self) -> None:
         """Answer every parked poll now, as if it timed out."""

@@ -11,7 +11,6 @@ from typing import TypeAlias
 import grpc
 
 from aiorocketmq_fake.core.broker import Broker
-from aiorocketmq_fake.core.values.codes import ClientType
 from aiorocketmq_fake.edge.address import Address
 from aiorocketmq_fake.edge.broker_clock import BrokerClock
 from aiorocketmq_fake.edge.clock import Clock
@@ -235,8 +234,7 @@ class Node(Operations):
 
     def _forget(self) -> None:
         """Drop the state of the proxy (R12.7)."""
-        clients = self._core.clients()
-        polling = [one.client_id for one in clients if one.settings.client_type is ClientType.PUSH_CONSUMER]
+        polling = self._driver.polling()
         self._driver.run(self._core.restart)
         self._driver.parked.forget(polling)
         self._driver.stop()

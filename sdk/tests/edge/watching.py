@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 
 from aiorocketmq.hooks import Event, Hook
 
@@ -20,15 +21,15 @@ class Watching(Hook):
 
     async def until(self, kind: type[Event], phase: str) -> None:
         """Wait until such an event was seen."""
-        async with asyncio.timeout(10):
-            while phase not in self.told(kind):
-                self._more.clear()
-                await self._more.wait()
+        await self._wait(lambda: phase in self.told(kind))
 
     async def more(self, kind: type[Event], than: int) -> None:
         """Wait until more such events were seen, of any phase."""
+        await self._wait(lambda: len(self.told(kind)) > than)
+
+    async def _wait(self, holds: Callable[[], bool]) -> None:
         async with asyncio.timeout(10):
-            while len(self.told(kind)) <= than:
+            while not holds():
                 self._more.clear()
                 await self._more.wait()
 

@@ -323,16 +323,16 @@ async def patterns(fixture: Fixture) -> None:
         ((f"x{stem}*", f"{stem}-1"), (names[1], names[3])),
         ((f"{stem}-1-2", stem), (names[0], names[2])),
     )
-    for patterns_, covered in rows:
-        groups = tuple(each if each.endswith("*") else f"{each}-g" for each in patterns_)
-        grants = {"publish": patterns_, "subscribe": patterns_, "groups": groups}
+    for rights, covered in rows:
+        groups = tuple(each if each.endswith("*") else f"{each}-g" for each in rights)
+        grants = {"publish": rights, "subscribe": rights, "groups": groups}
         for right in grants:
             key = fixture.fresh(right)
             granted = {other: (grants[other] if other == right else ("*",)) for other in grants}
             await fixture.target.rights_of(Rights(key, key, **granted))
             client = await fixture.client(**signed(key, key, at=fixture.clock.wall()))
             allowed = [name for name in names if await _may(client, right, name, names[0])]
-            assert allowed == list(covered), f"{right} {patterns_} allows {allowed}, not {list(covered)}"
+            assert allowed == list(covered), f"{right} {rights} allows {allowed}, not {list(covered)}"
 
 
 async def _may(client: ProbeClient, right: str, name: str, any_topic: str) -> bool:

@@ -9,8 +9,9 @@ from aiorocketmq._core.remoting.bodies import BROADCASTING
 from aiorocketmq._remoting.codes import RequestCode, ResponseCode
 
 from aiorocketmq_conformance.case import EXTENSION, case
-from aiorocketmq_conformance.cases.shared.queues import LOCK_LIFE, REMOTING, over_remoting
+from aiorocketmq_conformance.cases.shared.queues import REMOTING, over_remoting
 from aiorocketmq_conformance.fixture import Fixture, notices
+from aiorocketmq_conformance.model.membership import LOCK_LIFE
 from aiorocketmq_conformance.probe.remoting import RemotingProbe
 from aiorocketmq_conformance.probe.remoting_answers import response_text
 from aiorocketmq_conformance.tolerances import PROMPT

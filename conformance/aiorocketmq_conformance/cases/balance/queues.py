@@ -10,8 +10,9 @@ from aiorocketmq.allocation import Allocation, Averagely, AveragelyByCircle, Con
 
 from aiorocketmq_conformance.case import EXTENSION, INFORMATIONAL, case
 from aiorocketmq_conformance.cases.balance.queue_group import BATCH, EACH, QUEUES, Group, Workers, group_of
-from aiorocketmq_conformance.cases.shared.queues import LOCK_LIFE, REMOTING, over_remoting
+from aiorocketmq_conformance.cases.shared.queues import REMOTING, over_remoting
 from aiorocketmq_conformance.fixture import Fixture, notices
+from aiorocketmq_conformance.model.membership import LOCK_LIFE
 from aiorocketmq_conformance.tolerances import PROMPT
 
 LIVE = ("live-broker-remoting.md 6", "live-broker-remoting.md 7.1")

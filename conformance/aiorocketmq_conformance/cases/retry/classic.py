@@ -10,8 +10,9 @@ from aiorocketmq._core.remoting.records import Record, read_records
 from aiorocketmq._remoting.codes import RequestCode, ResponseCode
 
 from aiorocketmq_conformance.case import EXTENSION, case
-from aiorocketmq_conformance.cases.shared.queues import LOCK_LIFE, REMOTING, RemotingReader, over_remoting
+from aiorocketmq_conformance.cases.shared.queues import REMOTING, RemotingReader, over_remoting
 from aiorocketmq_conformance.fixture import Fixture
+from aiorocketmq_conformance.model.membership import LOCK_LIFE
 from aiorocketmq_conformance.probe.clock import within
 from aiorocketmq_conformance.probe.remoting_answers import number, response_text
 from aiorocketmq_conformance.tolerances import PROMPT, Window, lag

@@ -26,8 +26,6 @@ from aiorocketmq_conformance.tolerances import PROMPT, Window, empty_poll_window
 
 PULL = ("pull",)
 REMOTING = ("remoting",)
-LOCK_LIFE = 60.0
-"""Seconds after which a lock of a queue expires unless it is renewed; measured 60.2 to 60.3 s."""
 NO_PROPERTIES: Mapping[str, str] = MappingProxyType({})
 
 
