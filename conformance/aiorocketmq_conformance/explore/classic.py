@@ -14,6 +14,7 @@ from aiorocketmq._core.settings import FilterText
 from aiorocketmq._remoting.codes import RequestCode, ResponseCode, response_name
 from aiorocketmq.errors import UnreachableError
 
+from aiorocketmq_conformance.explore.background import Background
 from aiorocketmq_conformance.explore.plan import Step, TopicPlan
 from aiorocketmq_conformance.explore.producing import MARK, Producing
 from aiorocketmq_conformance.explore.scribe import Scribe
@@ -67,11 +68,9 @@ class Classic:
     _clients: list[RemotingProbe] = field(default_factory=list)
     _next_offsets: dict[tuple[str, int], int] = field(default_factory=dict)
     """Where the last pull of a topic's queue ended."""
-    _pulls: set[asyncio.Task[None]] = field(default_factory=set)
+    pulls: Background = field(default_factory=Background)
     _members: set[str] = field(default_factory=set)
     """The ids of clients that are members of the group."""
-    failure: BaseException | None = None
-    """What a pull in the background has raised."""
 
     @property
     def steps(self) -> dict[str, Callable[[Step], Coroutine[None, None, None]]]:
@@ -104,9 +103,7 @@ class Classic:
 
     async def close(self) -> None:
         """Disconnect everybody, and add what they were told."""
-        for pull in self._pulls:
-            pull.cancel()
-        await asyncio.gather(*self._pulls, return_exceptions=True)
+        await self.pulls.cancel()
         for client in self._clients:
             await client.disconnect()
             for notice in client.notices:
@@ -166,15 +163,8 @@ class Classic:
     async def _start_pull(self, step: Step) -> None:
         client, (topic, queue) = self._client(step), self._queue(step)
         offset = step.behind(self._next_offsets.get((topic, queue), 0))
-        pull = asyncio.create_task(self._pull(client, step, topic, queue, offset))
-        self._pulls.add(pull)
-        pull.add_done_callback(self._end_pull)
+        self.pulls.start(self._pull(client, step, topic, queue, offset))
         await asyncio.sleep(0)
-
-    def _end_pull(self, pull: asyncio.Task[None]) -> None:
-        self._pulls.discard(pull)
-        if not pull.cancelled():
-            self.failure = self.failure or pull.exception()
 
     async def _pull(self, client: RemotingProbe, step: Step, topic: str, queue: int, offset: int) -> None:
         begun, restarts, filter_ = self.scribe.instant(), self.scribe.restarts, step.text("filter")

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-import itertools
-from collections.abc import Coroutine, Iterable
+from collections.abc import Iterable
 from dataclasses import dataclass, field
-from functools import partial
-from typing import Any
 
 from aiorocketmq.wire import messages as pb
 
+from aiorocketmq_conformance.explore.background import Background
 from aiorocketmq_conformance.explore.plan import MESSAGE_GROUPS, ConsumerPlan, Step
 from aiorocketmq_conformance.explore.producing import content_of
 from aiorocketmq_conformance.explore.scribe import Scribe
@@ -54,7 +52,7 @@ class Member:
     seen: list[str] = field(default_factory=list)
     """All its filters so far."""
     is_alive: bool = True
-    polls: set[asyncio.Task[None]] = field(default_factory=set)
+    polls: Background = field(default_factory=Background)
 
     @property
     def name(self) -> str:
@@ -93,7 +91,6 @@ class Consuming:
         """When the last lease ends, at the latest."""
         self.members: list[Member] = []
         self.held: list[Held] = []
-        self._count = itertools.count()
         self._next_offsets: dict[tuple[str, int], int] = {}
         """Where the last pull of a topic's queue ended."""
         self._lite_topics: dict[str, str] = {}
@@ -101,7 +98,6 @@ class Consuming:
         self._scribe = scribe
         self._semantics = semantics
         self._suspends = suspends
-        self._failure: BaseException | None = None
 
     # Sessions
 
@@ -231,9 +227,7 @@ class Consuming:
     async def close(self) -> None:
         """Disconnect everybody."""
         for member in self.members:
-            for poll in member.polls:
-                poll.cancel()
-            await asyncio.gather(*member.polls, return_exceptions=True)
+            await member.polls.cancel()
             await member.client.disconnect()
 
     # Receives
@@ -246,32 +240,18 @@ class Consuming:
 
     def poll(self, member: Member, batch: int, invisible: float, poll: float) -> asyncio.Task[None]:
         """Start a poll of a consumer."""
-        return self._start(member, self._receive(member, batch, invisible, poll))
-
-    def _start(self, member: Member, poll: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
-        """Start a poll under a name that is the same if the history is replayed."""
-        task = asyncio.create_task(poll, name=f"poll-{next(self._count):06}")
-        member.polls.add(task)
-        task.add_done_callback(partial(self._end_poll, member))
-        return task
-
-    def _end_poll(self, member: Member, task: asyncio.Task[None]) -> None:
-        member.polls.discard(task)
-        if not task.cancelled():
-            self._failure = self._failure or task.exception()
+        return member.polls.start(self._receive(member, batch, invisible, poll))
 
     async def cancel(self, member: Member, step: Step) -> None:
         """Cancel a receive or a pull in progress."""
         # Other servers go on without the client, and take messages.
         if member.polls and self._semantics.checks_leases:
-            poll = sorted(member.polls, key=asyncio.Task.get_name)[step.integer("pick") % len(member.polls)]
-            poll.cancel()
-            await asyncio.gather(poll, return_exceptions=True)
+            await member.polls.cancel(step.integer("pick") % len(member.polls))
 
     def check(self) -> None:
         """Raise the exception of a poll that failed, if there was one."""
-        if self._failure is not None:
-            raise self._failure
+        for member in self.members:
+            member.polls.check()
 
     async def polled(self, member: Member) -> None:
         """Wait for the end of a consumer's polls."""
@@ -326,7 +306,7 @@ class Consuming:
         if len(member.polls) < POLLS:
             queue = step.integer("queue") % queues
             offset = step.behind(self._next_offsets.get((member.topic, queue), 0))
-            self._start(member, self._pull(member, step, queue, offset))
+            member.polls.start(self._pull(member, step, queue, offset))
             await asyncio.sleep(0)
 
     async def _pull(self, member: Member, step: Step, queue: int, offset: int) -> None:

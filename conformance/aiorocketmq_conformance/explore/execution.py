@@ -128,8 +128,7 @@ class Execution:
     def _check(self) -> None:
         """Raise what failed in the background."""
         self._consuming.check()
-        if self._classic.failure is not None:
-            raise self._classic.failure
+        self._classic.pulls.check()
 
     # The beginning
 

@@ -21,7 +21,8 @@ class MemoryChannel:
     def __init__(self, host: MemoryHost, address: str) -> None:
         self._host = host
         self._address = address
-        self._calls: set[_Call] = set()
+        self._calls: dict[_Call, None] = {}
+        """In progress, in the order of their begins: they end in it, too."""
 
     def unary_unary(self, path: str, serialize: Serialize, deserialize: Deserialize) -> Callable[..., _Call]:
         """Return a function that calls a method with one response; awaiting the call returns that."""
@@ -42,6 +43,9 @@ class MemoryChannel:
         for call in tuple(self._calls):
             call.cancel()
 
+    def _forget(self, call: _Call) -> None:
+        self._calls.pop(call, None)
+
     def _method(self, path: str, serialize: Serialize, deserialize: Deserialize) -> Callable[..., _Call]:
         def begin(
             request: Any, *, metadata: Sequence[tuple[str, str]], timeout: float | None = None
@@ -57,8 +61,8 @@ class MemoryChannel:
         if port is None:
             call.end("UNAVAILABLE", f"failed to connect to {self._address}")
             return call
-        self._calls.add(call)
-        call.on_end = self._calls.discard
+        self._calls[call] = None
+        call.on_end = self._forget
         call.task = port.serve(call)
         return call
 

@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 from aiorocketmq.cli.program import run as run_program
+from aiorocketmq_conformance.explore.background import Background
 from aiorocketmq_conformance.explore.command import ExploreOptions, command_of
 from aiorocketmq_conformance.explore.exploration import Explorer
 from aiorocketmq_conformance.explore.generation import Abilities, generate
@@ -54,6 +55,26 @@ def test_a_plan_is_a_function_of_seed_and_number() -> None:
     assert generate(3, 5, Abilities()) == generate(3, 5, Abilities())
     assert generate(3, 5, Abilities()) != generate(3, 6, Abilities())
     assert generate(3, 5, Abilities()) != generate(4, 5, Abilities())
+
+
+async def test_calls_in_the_background_end_in_the_order_of_their_begins() -> None:
+    """Else a replay in another process would have another time line."""
+    ended: list[int] = []
+
+    async def call(number: int) -> None:
+        try:
+            await asyncio.Event().wait()
+        finally:
+            ended.append(number)
+
+    background = Background()
+    for number in range(50):
+        background.start(call(number))
+    await asyncio.sleep(0)
+    await background.cancel(7)
+    await background.cancel()
+    assert ended == [7, *range(7), *range(8, 50)]
+    assert not len(background)
 
 
 async def test_a_failure_is_shrunk_and_replays_as_printed() -> None:
