@@ -235,6 +235,27 @@ async def test_closing_waits_for_a_batch_no_longer_than_the_time_to_stop(broker:
         await producer.send(Message("orders", b"x"))
 
 
+async def test_a_send_during_the_wait_for_batches_in_flight_is_refused(broker: FakeBroker) -> None:
+    timeouts = Timeouts(stop=0.5)
+    async with Producer(broker.endpoint, topics=["orders"], linger=0, timeouts=timeouts) as producer:
+        with broker.faults.drop_reply("SendMessage", hang=True):
+            async with broker.events.subscribe() as events:
+                sending = asyncio.create_task(producer.send(Message("orders", b"x")))
+                async for event in events:
+                    if isinstance(event, Stored):
+                        break
+            closing = asyncio.create_task(producer.__aexit__(None, None, None))
+            await asyncio.sleep(0)
+            assert not closing.done()
+            with pytest.raises(ClosedError):
+                async with asyncio.timeout(5):
+                    await producer.send(Message("orders", b"late"))
+            await closing
+            with pytest.raises(ClosedError):
+                await sending
+    assert [message.body for message in broker.messages("orders")] == [b"x"]
+
+
 async def test_a_send_that_lingers_too_long_for_its_caller_gives_up_and_is_not_sent(
     broker: FakeBroker,
 ) -> None:

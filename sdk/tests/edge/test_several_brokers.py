@@ -2,7 +2,7 @@
 
 import asyncio
 from collections import Counter
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterable
 from contextlib import AsyncExitStack
 
 import pytest
@@ -10,7 +10,9 @@ from aiorocketmq.config import Retry
 from aiorocketmq.errors import ServerError
 from aiorocketmq.message import Message, ReceivedMessage
 from aiorocketmq.producer import Producer
+from aiorocketmq.transaction import Resolution
 from aiorocketmq_fake import FakeBroker
+from aiorocketmq_fake.core.values.events import TransactionChecked, TransactionEnded
 
 from sdk.tests.clients import push_consumer, simple_consumer
 
@@ -136,3 +138,34 @@ async def test_heartbeats_go_to_every_broker_and_an_error_of_one_keeps_none_from
         with pytest.raises(ServerError):
             await session._upkeep.beat()
         assert [beat.hits for beat in beats] == [1, 1, 1]
+
+
+def any_of(kind: type, events: Iterable[object]) -> bool:
+    return any(isinstance(event, kind) for event in events)
+
+
+async def test_a_check_is_answered_at_the_broker_that_has_asked(cluster: FakeBroker) -> None:
+    """Each broker knows its own transactions only; the others would refuse the answer."""
+    await cluster.create_topic("payments", type="TRANSACTION", queues=1)
+
+    async def check(message: ReceivedMessage) -> Resolution:
+        return Resolution.COMMIT
+
+    async with (
+        Producer(cluster.endpoint, topics=["payments"], transaction_checker=check) as producer,
+        AsyncExitStack() as stack,
+    ):
+        events = [await stack.enter_async_context(broker.events.subscribe()) for broker in cluster.brokers]
+        for number in range(3):
+            async with producer.transaction(Message("payments", b"%d" % number)) as transaction:
+                transaction.leave_unknown()
+        async with asyncio.timeout(10):
+            # No longer than until they ask: a broker forgets its question after 30 seconds.
+            while not all(checked := [any_of(TransactionChecked, each.take()) for each in events]):
+                assert not any(checked)
+                await cluster.clock.advance(seconds=5)
+            for each in events:
+                async for event in each:
+                    if isinstance(event, TransactionEnded):
+                        break
+    assert sorted(message.body for message in cluster.messages("payments")) == [b"0", b"1", b"2"]
