@@ -311,6 +311,7 @@ class SimpleClient(ConsumerClient):
                     continue
                 except RocketMQError as error:
                     self._ledger.errors.append(f"{self._network.loop.elapsed:.3f} {self.name}: {error}")
+                    self._ledger.handlings[self.group.name, int(message.body[1:])][-1].is_unsettled = True
 
 
 class PullClient(ConsumerClient):

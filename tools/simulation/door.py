@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import itertools
 from bisect import bisect_left
+from collections import Counter
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -67,13 +68,16 @@ class _Open:
     """Whether its deadline leaves time for its poll."""
     was_disturbed: bool = False
     """Its client has terminated, or the broker was away."""
-    repeats: bool = False
-    """An earlier receive had the same attempt id."""
     has_died: bool = False
     """The broker has died meanwhile."""
     response: Any = None
     status: Any = None
     deliveries: list[Delivered] = field(default_factory=list)
+
+    @property
+    def attempt(self) -> tuple[str, str]:
+        """The client and attempt id of a receive."""
+        return self.client, self.request.attempt_id
 
     @property
     def code(self) -> str:
@@ -104,7 +108,8 @@ class BrokerDoor(Door):
         self._open: dict[Served, _Open] = {}
         self._registered: set[str] = set()
         self._is_away = False
-        self._attempts: set[tuple[str, str]] = set()
+        self._attempts = Counter[tuple[str, str]]()
+        """Receives so far with each attempt id of a client: a request may arrive twice."""
         self.copied: set[tuple[str, str]] = set()
         """Groups and bodies of messages that the broker redelivers once more than documented, as real servers do."""
 
@@ -174,11 +179,9 @@ class BrokerDoor(Door):
         if served.name == "ReceiveMessage" and served.deadline is not None:
             poll = seconds_of(request.long_polling_timeout)
             has_time = served.deadline - self._loop.elapsed >= poll + MARGIN
-        self._open[served] = _Open(request, self.instant(), client, has_time, self._is_away)
+        call = self._open[served] = _Open(request, self.instant(), client, has_time, self._is_away)
         if served.name == "ReceiveMessage":
-            attempt = (client, request.attempt_id)
-            self._open[served].repeats = attempt in self._attempts
-            self._attempts.add(attempt)
+            self._attempts[call.attempt] += 1
         if served.name == "NotifyClientTermination":
             self._disturb(client)
 
@@ -311,7 +314,7 @@ class BrokerDoor(Door):
                 deliveries=tuple(call.deliveries),
                 is_cut=code == UNKNOWN or call.was_disturbed or not call.has_time,
                 has_died=call.has_died,
-                repeats=call.repeats,
+                repeats=self._attempts[call.attempt] > 1,
             ),
         )
 

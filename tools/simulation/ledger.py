@@ -37,6 +37,8 @@ class Handling:
     ended: float = OPEN
     result: str = "open"
     """`ok`, `fail`, `later`, `dead`, or `cancelled`."""
+    is_unsettled: bool = False
+    """Its application was told that the message could not be settled."""
 
 
 @dataclass(slots=True)

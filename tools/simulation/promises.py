@@ -209,7 +209,8 @@ class Promises:
         """Return whether the end of a handler must have reached the broker, also if that takes until a moment: pull
         consumers commit whole batches.
 
-        A broken connection alone does not matter, unless it may have interrupted a renewal of the lease."""
+        A broken connection alone does not matter, unless it may have interrupted a renewal of the lease, or the
+        application was told that it broke off the settling."""
         arrived = max(
             (
                 at
@@ -222,7 +223,7 @@ class Promises:
             default=0.0,
         )
         is_short = handling.ended - arrived < self._members[handling.client].invisible / 2 - SETTLED
-        but = ("cut", "streams") if is_short else ()
+        but = ("cut", "streams") if is_short and not handling.is_unsettled else ()
         return self.is_calm(arrived - SETTLED, max(handling.ended + SETTLED, until), but=but)
 
     def _keeps(self, group: GroupPlan, handling: Handling) -> bool:

@@ -141,7 +141,8 @@ class Receive(Event):
     is_cut: bool = False
     """The stream broke, or the server was restarted: the response proves nothing about other messages."""
     repeats: bool = False
-    """An earlier receive had the same attempt id: an ordered group may get what that one has leased."""
+    """Another receive, begun before this one ended, has the same attempt id: an ordered group may get what that one
+    has leased."""
     has_died: bool = False
     """The server died without a response: it may have leased messages that nobody got."""
 
