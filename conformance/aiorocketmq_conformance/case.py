@@ -33,7 +33,7 @@ class Level(Enum):
     EXTENSION = "X"
     """Judged only if the target declares the capability."""
     INFORMATIONAL = "I"
-    """Recorded and printed, never failed: the specifications disagree."""
+    """Recorded and printed: the specifications disagree. Only a target that answers as the documents say fails it."""
 
 
 MUST, SHOULD, EXTENSION, INFORMATIONAL = Level

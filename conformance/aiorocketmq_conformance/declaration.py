@@ -22,6 +22,8 @@ class Declaration:
     """Why needs are not met, if known."""
     is_classic: bool = False
     """Whether it has no gRPC service: only cases over remoting are applicable."""
+    is_documented: bool = False
+    """Whether it answers as the documents say, also where servers differ: cases for information are judged, too."""
 
     @property
     def order_grain(self) -> str | None:

@@ -10,6 +10,7 @@ from importlib.metadata import version
 
 from aiorocketmq_conformance.blocks import Blocks
 from aiorocketmq_conformance.case import Case, Level
+from aiorocketmq_conformance.declaration import Declaration
 from aiorocketmq_conformance.deviations import Deviation
 from aiorocketmq_conformance.execution import execute
 from aiorocketmq_conformance.results import CaseResult, RunResult
@@ -106,7 +107,9 @@ class Run:
     async def _judge(self, case: Case) -> CaseResult:
         started = time.monotonic()
         outcome = await execute(case, self._broker, self._blocks)
-        verdict, detail = judge(case, outcome.verdict, outcome.detail, self._deviations.get(case.id))
+        verdict, detail = judge(
+            case, outcome.verdict, outcome.detail, self._deviations.get(case.id), self._broker.declaration
+        )
         return CaseResult(
             case,
             verdict,
@@ -118,9 +121,12 @@ class Run:
         )
 
 
-def judge(case: Case, outcome: Verdict, detail: str, deviation: Deviation | None) -> tuple[Verdict, str]:
+def judge(
+    case: Case, outcome: Verdict, detail: str, deviation: Deviation | None, declaration: Declaration
+) -> tuple[Verdict, str]:
     """Return the verdict and its reason, from the outcome of a case and its known deviation."""
-    if outcome is Verdict.FAIL and case.level is Level.INFORMATIONAL:
+    informs = case.level is Level.INFORMATIONAL and not declaration.is_documented
+    if outcome is Verdict.FAIL and informs:
         return Verdict.INCONCLUSIVE, f"for information: {detail}"
     if deviation is None:
         return outcome, detail

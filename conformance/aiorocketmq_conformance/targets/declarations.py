@@ -171,6 +171,7 @@ DECLARATIONS: Mapping[str, Declaration] = MappingProxyType(
             | {"type.mixed", "type.lite", "recall", "pull", "pull-balance", "namespace", "client-properties"}
             | {"@proxies"},
             DOCUMENTED_NUMBERS,
+            is_documented=True,
         ),
         "fake-apache-5.5": Declaration("aiorocketmq fake", "apache-5.5", _FAKE, APACHE_NUMBERS),
         "fake-apache-5.5-cluster": Declaration(

@@ -15,6 +15,7 @@ from aiorocketmq_conformance.deviations import Deviation
 from aiorocketmq_conformance.results import CaseResult
 from aiorocketmq_conformance.runner import Run, judge
 from aiorocketmq_conformance.target import Target
+from aiorocketmq_conformance.targets.declarations import DECLARATIONS
 from aiorocketmq_conformance.targets.interface import BrokerUnderTest
 from aiorocketmq_conformance.verdicts import Inconclusive, NotApplicable, Verdict
 
@@ -158,7 +159,24 @@ async def test_a_case_whose_needs_are_met_is_run(broker: Broker, make_case: Make
 def test_the_verdict_table(
     make_case: MakeCase, seen: Verdict, level: Level, known: bool, verdict: Verdict
 ) -> None:
-    assert judge(make_case(holds, level=level), seen, "detail", KNOWN if known else None)[0] is verdict
+    case, deviation = make_case(holds, level=level), KNOWN if known else None
+    assert judge(case, seen, "detail", deviation, DECLARATIONS["apache-5.5"])[0] is verdict
+
+
+@pytest.mark.parametrize(
+    ("seen", "known", "verdict"),
+    [
+        (Verdict.PASS, False, Verdict.PASS),
+        (Verdict.FAIL, False, Verdict.FAIL),
+        (Verdict.FAIL, True, Verdict.XFAIL),
+        (Verdict.PASS, True, Verdict.XPASS),
+    ],
+)
+def test_what_answers_as_documented_is_judged_by_cases_for_information_too(
+    make_case: MakeCase, seen: Verdict, known: bool, verdict: Verdict
+) -> None:
+    case, deviation = make_case(holds, level=Level.INFORMATIONAL), KNOWN if known else None
+    assert judge(case, seen, "detail", deviation, DECLARATIONS["fake-documented"])[0] is verdict
 
 
 async def test_a_known_deviation_has_its_reason_and_the_detail(broker: Broker, make_case: MakeCase) -> None:

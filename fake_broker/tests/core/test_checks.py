@@ -198,16 +198,26 @@ def test_producers_of_the_topic_are_checked_in_turn(office: Any) -> None:
     assert sorted(client for client, _ in asked(office)) == ["p"] * 3 + ["q"] * 3
 
 
-def test_a_producer_without_a_stream_is_not_checked(office: Any) -> None:
-    produce(office, "q")
-    office.broker.lose_stream("p", now=office.now)
-    prepare(office, "m", "n")
-    office.wait(31.0)
-    assert asked(office) == [("q", "m"), ("q", "n")]
-    produce(office, "p")
-    office.broker.lose_stream("q", now=office.now)
-    office.wait(60.0)
-    assert {client for client, _ in asked(office)} == {"p"}
+def test_a_producer_without_a_stream_is_not_checked(timed: Any) -> None:
+    produce(timed, "q")
+    timed.broker.lose_stream("p", now=timed.now)
+    prepare(timed, "m", "n")
+    timed.wait(31.0)
+    assert asked(timed) == [("q", "m"), ("q", "n")]
+    produce(timed, "p")
+    timed.broker.lose_stream("q", now=timed.now)
+    timed.wait(60.0)
+    assert {client for client, _ in asked(timed)} == {"p"}
+
+
+def test_a_real_server_loses_the_checks_of_a_producer_without_a_stream(scanned: Any) -> None:
+    """Producers take turns, and the next interval is the next one's."""
+    produce(scanned, "q")
+    scanned.broker.lose_stream("p", now=scanned.now)
+    prepare(scanned, "m", "n")
+    scanned.wait(60.0)
+    assert [client for client, _ in asked(scanned)] == ["q", "q"]
+    assert [event.client_id for event in scanned.seen(TransactionChecked)].count("") == 2
 
 
 def test_an_expired_producer_is_not_checked(scanned: Any) -> None:

@@ -53,6 +53,20 @@ async def only_target(fixture: Fixture) -> None:
     once_each([*sent[:2], *sent[3:]], await consumer.receive_for(AHEAD + 10.0, settle=True))
 
 
+@case("recall.sent-twice", rules=("R4.25",), level=EXTENSION, needs=NEEDS, timeout=120.0)
+async def sent_twice(fixture: Fixture) -> None:
+    """Of a message that was sent twice, as after a lost answer, a recall leaves no copy."""
+    topic, consumer = await prepared(fixture)
+    at = fixture.clock.wall() + AHEAD
+    (first,) = await fixture.send(topic, "recalled", deliver_at=at)
+    (second,) = await fixture.send(topic, "recalled", deliver_at=at, id=first.id)
+    (other,) = await fixture.send(topic, "kept", deliver_at=at)
+    producer = await fixture.producer(topic)
+    reply = await producer.recall(topic, second.receipt.recall_handle)
+    assert reply.status.code == pb.Code.OK, f"answered with {reply}"
+    once_each([other], await consumer.receive_for(AHEAD + 10.0, settle=True))
+
+
 @case("recall.after-due", rules=("R4.25",), level=EXTENSION, needs=NEEDS)
 async def after_due(fixture: Fixture) -> None:
     """A message that was already delivered cannot be recalled; it can still be acked."""

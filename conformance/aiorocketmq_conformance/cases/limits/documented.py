@@ -10,17 +10,20 @@ from base64 import urlsafe_b64decode, urlsafe_b64encode
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Any
 
+from aiorocketmq._remoting.codes import ResponseCode
 from aiorocketmq.wire import messages as pb
 
 from aiorocketmq_conformance.case import INFORMATIONAL, case
 from aiorocketmq_conformance.cases.limits.requests import ends_with
 from aiorocketmq_conformance.cases.shared.dead_letters import dead_letter, dead_letter_reader, reading_group
 from aiorocketmq_conformance.cases.shared.lite import ADD, NEEDS as LITE, open_lite
+from aiorocketmq_conformance.cases.shared.queues import REMOTING, over_remoting
 from aiorocketmq_conformance.cases.shared.transactions import always, open_transactions
 from aiorocketmq_conformance.consumer import LEASE, SHORT_POLL, Consumer, answered
 from aiorocketmq_conformance.fixture import Fixture
 from aiorocketmq_conformance.probe import requests
 from aiorocketmq_conformance.probe.answers import Delivery, code_name, code_of
+from aiorocketmq_conformance.probe.remoting_answers import response_text
 from aiorocketmq_conformance.tolerances import PROMPT
 
 LONG_POLL, CUT_POLL = 25.0, 22.0
@@ -608,6 +611,18 @@ async def checks_of_two_transactions(fixture: Fixture) -> str:
     await transactions.expect_checks(checker, 2)
     first, second = (check.at for check in checker.checks[:2])
     return "one by one" if second - first > 5.0 else "together"
+
+
+@documented("refused-first-send", "TOPIC_NOT_FOUND", rules=("R10.2",), needs=REMOTING)
+async def refused_first_send(fixture: Fixture) -> str:
+    """A send over remoting that is refused because of its size leaves no topic, if it names an unknown one."""
+    reader = await over_remoting(fixture)
+    client = await fixture.producer(reader.topic)
+    name = fixture.fresh("topic")
+    body = bytes(int(fixture.number("body.max")) + 1)
+    answer = await reader.probe.send(reader.topic, body, named=name)
+    assert answer.code == ResponseCode.MESSAGE_ILLEGAL, f"answered with {response_text(answer)}"
+    return code_of(await client.query_route(name))
 
 
 async def _recall(fixture: Fixture, topic: str, handle: str) -> str:

@@ -335,6 +335,14 @@ async def reset_late_commit(fixture: Fixture) -> None:
     assert await reader.committed() == 0
 
 
+@case("offset.reset-late-pull", rules=MOVED, level=EXTENSION, needs=REMOTING)
+async def reset_late_pull(fixture: Fixture) -> None:
+    """The commit in the pull by which a member is notified of a reset does not undo it."""
+    reader = await _running(fixture)
+    await reader.probe.pull(reader.topic, reader.group, 5, commit=5)
+    assert await reader.committed() == 0
+
+
 @case(
     "offset.reset-locked",
     rules=("R8.20", *MOVED),

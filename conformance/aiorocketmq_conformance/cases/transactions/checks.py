@@ -167,6 +167,23 @@ async def check_no_producer(fixture: Fixture) -> None:
     once_each(left, await cut.consumer.take(1))
 
 
+@case("tx.check-reachable", rules=("R9.8",), level=SHOULD, needs=NEEDS, timeout=300.0)
+async def check_reachable(fixture: Fixture) -> None:
+    """Of several producers only those with a stream are checked: none of ten checks is an interval late because of
+    another one without."""
+    tx = await open_transactions(fixture, needs_checks=True)
+    for _ in range(2):
+        other = await fixture.producer(tx.topic)
+        await other.close_streams(0)
+        fixture.background(beat(other))
+    checker = await tx.checker(always(COMMIT))
+    halves = await tx.prepare(*(f"m{n}" for n in range(10)))
+    await tx.expect_checks(checker, 10)
+    times = [check.at for check in checker.checks[:10]]
+    assert times[-1] - times[0] < tx.interval / 2, f"checked within {times[-1] - times[0]:.0f} s"
+    once_each(halves, await tx.consumer.take(10, within=30.0))
+
+
 @case("tx.no-check-when-resolved", rules=("R9.6",), needs=NEEDS, timeout=300.0)
 async def no_check_when_resolved(fixture: Fixture) -> None:
     """A transaction that was resolved at once is not checked."""

@@ -129,11 +129,12 @@ class Checks:
 
     def _choose(self, topic: str) -> Client | None:
         """Choose in turn among the producers of the topic; only a few are tried for one with a stream."""
-        producers = [one for one in self._state.clients.values() if topic in (one.settings.topics or ())]
+        state = self._state
+        producers = [one for one in state.clients.values() if topic in (one.settings.topics or ())]
         if not producers:
             return None
         self._turn += 1
-        for step in range(limits.CHECK_TRIES):
+        for step in range(state.profile.check_tries):
             client = producers[(self._turn + step) % len(producers)]
             if client.reachable:
                 return client

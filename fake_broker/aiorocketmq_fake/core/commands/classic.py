@@ -172,9 +172,10 @@ class ClassicBroker(Inspection, ABC):
         group = ensured_group(state, request.group)
         if not group.config.consume_enabled:
             raise Refusal(Code.FORBIDDEN, f"The consumer group {request.group} may not consume.")
-        if commit is not None:
+        moved = self._resets.moved(request)
+        if commit is not None and (moved is None or state.profile.pull_commits_over_resets):
             self._resets.commit(request.group, request.topic, request.queue_id, commit)
-        return self._resets.moved(request) or self._pulling.pull(request)
+        return moved or self._pulling.pull(request)
 
     def _send_classic(
         self, messages: tuple[OutgoingMessage, ...], client_id: str, new_queues: int
@@ -193,7 +194,7 @@ class ClassicBroker(Inspection, ABC):
         try:
             outcomes = self._producing.send(tuple(map(self._dated, messages)), client_id)
         except Refusal:
-            if is_new:
+            if is_new and not state.profile.refused_sends_create_topics:
                 del state.topics[name]
             raise
         if is_new:

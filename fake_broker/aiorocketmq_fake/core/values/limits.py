@@ -15,8 +15,6 @@ ENCODED_PROPERTY_BYTES_MAX = 32_767
 """Bytes of all properties as the store encodes them (4.1 row 17)."""
 TRANSACTION_MEMORY_MAX = 15
 """Pending decisions of one transaction id at a time (R9.1)."""
-CHECK_TRIES = 3
-"""Producers that are tried for a check (R9.8)."""
 SPAN_MAX = 1e10
 """Longest duration that an administrator may set, in seconds; ours, safe in milliseconds."""
 QUEUES_MAX = 1024

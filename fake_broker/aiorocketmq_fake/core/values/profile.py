@@ -104,6 +104,8 @@ class Profile:
     """Topics of type MIXED may be created (session §0, R3.4)."""
     auto_create_topics: bool = True
     """A send over remoting that names the default topic creates the topic; over gRPC none does."""
+    refused_sends_create_topics: bool
+    """So does one that is refused, by its size for example (seen on 5.5.0)."""
     auto_create_groups: bool
     """A receive or forward by an unknown group creates it: not ordered, 17 attempts (R10.2, R6.19); else a forward is
     CONSUMER_GROUP_NOT_FOUND."""
@@ -194,6 +196,9 @@ class Profile:
     interval after the immunity (R9.6, session §6). Else each message keeps its own time."""
     check_limit: int | None
     """Maximal number of checks before a half message is given up; None: only its age counts (R9.7, O10)."""
+    check_tries: int
+    """Producers of the topic that are tried in turn for one with a stream, before a check is lost (R9.8). A proxy of
+    5.5.0 hands every check to the one whose turn it is (seen there)."""
     half_lifetime: float
     """A half message older than this is given up (9.3, O10)."""
     half_age_from_born: bool
@@ -357,3 +362,6 @@ class Profile:
     # Offsets
     reset_keeps_leases: bool
     """Messages in flight survive a reset and are redelivered in addition (R10.6, consumption §7)."""
+    pull_commits_over_resets: bool
+    """The first pull after a reset stores the commit that it carries, so that a member that joins now continues at
+    the old offset; else it is ignored like other commits (seen on 5.5.0)."""

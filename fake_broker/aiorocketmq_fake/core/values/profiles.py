@@ -55,6 +55,7 @@ DOCUMENTED = Profile(
     queue_ends_managed=False,
     namespaces_isolate=True,
     mixed_topics=True,
+    refused_sends_create_topics=False,
     auto_create_groups=False,
     lookups_create_groups=False,
     unknown_group_code=Code.CONSUMER_GROUP_NOT_FOUND,
@@ -86,6 +87,7 @@ DOCUMENTED = Profile(
     check_interval=60.0,
     checks_scan=False,
     check_limit=None,
+    check_tries=3,
     half_lifetime=14_400.0,
     half_age_from_born=False,
     recovery_in_whole_seconds=False,
@@ -135,6 +137,7 @@ DOCUMENTED = Profile(
     ordered_old_handles_ack=False,
     cleaning_hour=None,
     reset_keeps_leases=False,
+    pull_commits_over_resets=False,
 )
 """The published contract: comments of the `.proto` files and the product documents; the default."""
 
@@ -165,6 +168,7 @@ APACHE_5_5 = Profile(
     queue_ends_managed=True,
     namespaces_isolate=False,
     mixed_topics=False,
+    refused_sends_create_topics=True,
     auto_create_groups=True,
     lookups_create_groups=False,
     unknown_group_code=Code.INTERNAL_SERVER_ERROR,
@@ -196,6 +200,7 @@ APACHE_5_5 = Profile(
     check_interval=30.0,
     checks_scan=True,
     check_limit=15,
+    check_tries=1,
     half_lifetime=259_200.0,
     half_age_from_born=True,
     recovery_in_whole_seconds=True,
@@ -246,6 +251,7 @@ APACHE_5_5 = Profile(
     ordered_old_handles_ack=True,
     cleaning_hour=4,
     reset_keeps_leases=True,
+    pull_commits_over_resets=True,
 )
 """Apache RocketMQ 5.5.0, proxy in local mode, default settings, quirks included."""
 
