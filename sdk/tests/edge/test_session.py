@@ -149,6 +149,32 @@ async def test_a_stream_that_breaks_is_opened_again_with_our_settings(
     await producer.send(Message("orders", b"x"))
 
 
+async def test_a_stream_that_was_asked_for_while_broken_is_reopened_with_pauses(
+    broker: FakeBroker, producer: Producer, overheard: Overheard
+) -> None:
+    """Who asks ends one pause; the next ones are as long as ever."""
+    (stream,) = producer._session.streams.values()
+    pauses: list[float] = []
+    longest = asyncio.Event()
+
+    async def pause(failures: int) -> None:
+        begun = asyncio.get_running_loop().time()
+        await ordinary(failures)
+        pauses.append(asyncio.get_running_loop().time() - begun)
+        if len(pauses) > 30 or pauses[-1] > 0.2:
+            longest.set()
+
+    ordinary, stream._pause = stream._pause, pause  # type: ignore[method-assign]
+    await broker.crash()
+    async with asyncio.timeout(20):
+        with suppress(RocketMQError):
+            await stream._answer.wait()
+        with suppress(RocketMQError):
+            await stream.ready()
+        await longest.wait()
+    assert len(pauses) <= 3
+
+
 async def test_a_heartbeat_that_shows_that_we_are_forgotten_makes_us_known_again(
     broker: FakeBroker, producer: Producer
 ) -> None:

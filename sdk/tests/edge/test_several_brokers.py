@@ -6,13 +6,15 @@ from collections.abc import AsyncIterator, Iterable
 from contextlib import AsyncExitStack
 
 import pytest
-from aiorocketmq.config import Retry
-from aiorocketmq.errors import ServerError
+from aiorocketmq._core.endpoint import Endpoint
+from aiorocketmq._transport.grpcio import GrpcioTransport
+from aiorocketmq.config import Retry, Timeouts
+from aiorocketmq.errors import ServerError, UnreachableError
 from aiorocketmq.message import Message, ReceivedMessage
 from aiorocketmq.producer import Producer
 from aiorocketmq.transaction import Resolution
 from aiorocketmq_fake import FakeBroker
-from aiorocketmq_fake.core.values.events import TransactionChecked, TransactionEnded
+from aiorocketmq_fake.core.values.events import PollParked, TransactionChecked, TransactionEnded
 
 from sdk.tests.clients import push_consumer, simple_consumer
 
@@ -37,6 +39,25 @@ async def test_a_receive_does_not_wait_for_brokers_that_have_nothing(cluster: Fa
         receiving = asyncio.create_task(consumer.receive(wait=20))
         await send(cluster, 1)
         (message,) = await asyncio.wait_for(receiving, 10)
+        await message.ack()
+    assert cluster.leases("billing") == ()
+
+
+async def test_a_message_that_comes_late_in_a_long_poll_is_returned(cluster: FakeBroker) -> None:
+    """How long a message may wait here counts from its arrival, as its lease does."""
+    async with (
+        simple_consumer(cluster.endpoint, clock=cluster.clock) as consumer,
+        cluster.brokers[0].events.subscribe() as events,
+    ):
+        receiving = asyncio.create_task(consumer.receive(wait=20, invisible=15.0))
+        async with asyncio.timeout(10):
+            async for event in events:
+                if isinstance(event, PollParked):
+                    break
+            await cluster.clock.advance(seconds=18)
+            await send(cluster, 1)
+            (message,) = await receiving
+        assert message.attempt == 1
         await message.ack()
     assert cluster.leases("billing") == ()
 
@@ -138,6 +159,32 @@ async def test_heartbeats_go_to_every_broker_and_an_error_of_one_keeps_none_from
         with pytest.raises(ServerError):
             await session._upkeep.beat()
         assert [beat.hits for beat in beats] == [1, 1, 1]
+
+
+class Reconnecting(GrpcioTransport):
+    """The ordinary transport; it notes what is reconnected."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.reconnected: list[str] = []
+
+    async def reconnect(self, endpoint: Endpoint, grace: float = 0.0) -> None:
+        self.reconnected.append(str(endpoint))
+        await super().reconnect(endpoint, grace)
+
+
+async def test_the_connection_to_a_silent_broker_is_replaced_although_others_answer(
+    cluster: FakeBroker,
+) -> None:
+    transport, silent = Reconnecting(), cluster.brokers[1]
+    timeouts = Timeouts(request=0.3)
+    async with simple_consumer(cluster.endpoint, transport=transport, timeouts=timeouts) as consumer:
+        with silent.faults.drop_reply("Heartbeat", hang=True):
+            for _ in range(2):
+                assert transport.reconnected == []
+                with pytest.raises(UnreachableError):
+                    await consumer._session._upkeep.beat()
+    assert transport.reconnected == [silent.endpoint]
 
 
 def any_of(kind: type, events: Iterable[object]) -> bool:

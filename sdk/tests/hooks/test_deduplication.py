@@ -234,6 +234,29 @@ async def test_a_message_that_was_stored_twice_is_handled_once(broker: FakeBroke
     assert bodies == [b"1"]
 
 
+async def test_a_redelivery_of_the_classic_protocol_is_known_by_its_topic(shop: Shop) -> None:
+    """It comes from a queue of the group's retry topic."""
+    bodies: list[bytes] = []
+    hook = DeduplicationHook(shop.store, busy_wait=0)
+
+    async def handle(message: ReceivedMessage) -> None:
+        bodies.append(message.body)
+
+    for queue in ("orders", "%RETRY%billing"):
+        await hook.handle(
+            ReceivedMessage(
+                topic="orders",
+                body=b"1",
+                message_id="M1",
+                queue=MessageQueue(queue, "broker-a", 0),
+                offset=7,
+                group="billing",
+            ),
+            handle,
+        )
+    assert bodies == [b"1"]
+
+
 async def test_two_sends_of_one_order_are_one_by_a_key_of_the_users(broker: FakeBroker) -> None:
     bodies: list[bytes] = []
     hook = Deliveries()

@@ -244,6 +244,28 @@ async def test_negative_offsets_of_a_server_are_refused_or_mean_none(broker: Fak
         assert await consumer.committed(queue) is None
 
 
+def pulling() -> list[str]:
+    return [name for task in asyncio.all_tasks() if "pulling from" in (name := task.get_name())]
+
+
+async def test_of_the_pulls_before_a_seek_none_is_left_nor_ends_the_consumer(
+    broker: FakeBroker, producer: Producer
+) -> None:
+    async with PullConsumer(broker.endpoint, group="audit") as consumer:
+        [queue, other] = await consumer.queues("orders")
+        consumer.assign([queue])
+        for _ in range(3):
+            await consumer.position(queue)
+            await consumer.seek(queue, 0)
+        consumer.assign([other])
+        async with asyncio.timeout(5):
+            while pulling() != [f"pull: pulling from orders/{other.broker}/{other.id}"]:  # noqa: ASYNC110
+                await asyncio.sleep(0.001)
+        await send(producer, 10)
+        assert {batch.queue for batch in await read(consumer, 5)} == {other}
+        assert consumer.health().is_ready
+
+
 async def test_a_seek_beyond_the_end_continues_at_the_end(
     broker: FakeBroker, producer: Producer, caplog: pytest.LogCaptureFixture
 ) -> None:

@@ -120,6 +120,24 @@ async def test_facts_without_events_become_the_rows_that_events_become(
     assert rows == expected
 
 
+async def test_at_the_end_nothing_counts_as_waiting(broker: FakeBroker, tmp_path: Path) -> None:
+    """A difference would grow until a long recording leaves everything out."""
+
+    class Keeping(Recorder):
+        series: Any = None
+
+        def _end(self) -> None:
+            self.series = self._series or self.series
+            super()._end()
+
+    recorder = Keeping(tmp_path)
+    await live(broker, recorder)
+    rows, series = rows_of(recorder), recorder.series
+    assert len(rows) > 50
+    assert series._added == series._taken
+    assert series._bytes_added == series._bytes_taken > 0
+
+
 async def test_a_recorder_with_an_observe_of_its_own_sees_every_event(
     broker: FakeBroker, tmp_path: Path
 ) -> None:

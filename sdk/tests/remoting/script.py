@@ -64,6 +64,8 @@ class Script:
 
     answers: dict[int, Reply] = field(default_factory=dict)
     queues: int = 1
+    writable: int | None = None
+    """Queues that may be written, if not all."""
     offsets: dict[int, int] = field(default_factory=dict)
     consumers: list[str] = field(default_factory=list)
     address: str = ""
@@ -117,7 +119,7 @@ class Script:
                         "brokerName": "broker-a",
                         "perm": 6,
                         "readQueueNums": self.queues,
-                        "writeQueueNums": self.queues,
+                        "writeQueueNums": self.queues if self.writable is None else self.writable,
                     }
                 ],
             }

@@ -143,6 +143,24 @@ async def test_the_replica_is_read_until_the_master_is_back_which_gets_the_commi
     assert not requests(pair.replica, COMMIT)
 
 
+async def test_commits_of_a_second_outage_are_stored_as_well(pair: Pair) -> None:
+    pair.at_replica.answers[PULL] = pair._log(9)
+    pair.dies_at = 1
+    async with consumer(pair.names, wait=20.0) as reader:
+        reader.assign([QUEUE])
+        await reader.poll(10)
+        for offset in (2, 3):
+            batch = await reader.poll(10)
+            assert batch is not None
+            pair.is_gone = True
+            await reader.commit(batch)
+            assert pair.at_master.offsets.get(0) != offset
+            pair.is_gone = False
+            async with asyncio.timeout(10):
+                while pair.at_master.offsets.get(0) != offset:  # noqa: ASYNC110  # nothing reports it
+                    await asyncio.sleep(0.001)
+
+
 @pytest.mark.parametrize("auto_commit", [None, 0.01])
 async def test_a_commit_that_no_master_has_taken_by_the_end_is_said_to_be_lost(
     pair: Pair, auto_commit: float | None, caplog: pytest.LogCaptureFixture

@@ -91,6 +91,19 @@ async def test_a_message_travels_with_all_that_it_has(start: Start) -> None:
     assert (receipt.offset, receipt.endpoint, receipt.attempts) == (7, str(server.address), 1)
 
 
+@pytest.mark.parametrize("writable", [1, 3, 5])
+async def test_messages_go_to_the_writable_queues_whatever_is_readable(start: Start, writable: int) -> None:
+    """A topic that shrinks has more readable queues for a while, one that grows has fewer."""
+    script = scripted()
+    script.queues, script.writable = 3, writable
+    server = await start(script)
+    async with producer(server) as sender:
+        for number in range(2 * max(3, writable)):
+            await sender.send(Message("T", b"%d" % number))
+    queues = {int(frame.fields["e"]) for frame in requests(server, RequestCode.SEND_MESSAGE_V2)}
+    assert queues == set(range(writable))
+
+
 async def test_a_producer_is_known_to_the_brokers_of_every_topic(start: Start) -> None:
     server = await start(scripted())
     async with producer(server, group="payers") as sender:
