@@ -17,6 +17,7 @@ from aiorocketmq_conformance.case import INFORMATIONAL, case
 from aiorocketmq_conformance.cases.limits.requests import ends_with
 from aiorocketmq_conformance.cases.shared.dead_letters import dead_letter, dead_letter_reader, reading_group
 from aiorocketmq_conformance.cases.shared.lite import ADD, NEEDS as LITE, open_lite
+from aiorocketmq_conformance.cases.shared.nack import nack, nack_and_wait
 from aiorocketmq_conformance.cases.shared.queues import REMOTING, over_remoting
 from aiorocketmq_conformance.cases.shared.transactions import always, open_transactions
 from aiorocketmq_conformance.consumer import LEASE, SHORT_POLL, Consumer, answered
@@ -32,6 +33,7 @@ SAME_HASH = ("Aa", "BB")
 """Two tags with one hash."""
 HANDLE_LEASE, HANDLE_OFFSET = 2, 7
 """Indices of the lease's length (ms) and of the message's offset in the fields of a receipt handle."""
+NACK = 10.0
 PARKED_POLLS = 1100
 """More than one group can park at a topic."""
 Asking = Callable[[Fixture], Awaitable[str]]
@@ -623,6 +625,24 @@ async def refused_first_send(fixture: Fixture) -> str:
     answer = await reader.probe.send(reader.topic, body, named=name)
     assert answer.code == ResponseCode.MESSAGE_ILLEGAL, f"answered with {response_text(answer)}"
     return code_of(await client.query_route(name))
+
+
+@documented("redeliveries-of-a-deleted-group", "none", rules=("R7.1", "R10.3"), needs=("@delete",))
+async def redeliveries_of_a_deleted_group(fixture: Fixture) -> str:
+    """A group that is deleted and created again under its name gets no redelivery of before."""
+    topic, consumer = await fixture.subscribed(1)
+    await fixture.send(topic, "old")
+    await consumer.ack((await nack_and_wait(fixture, consumer, await consumer.one(), NACK))[0])
+    await fixture.target.admin.delete_group(consumer.group)
+    await fixture.target.create_group(consumer.group)
+    (fresh,) = await fixture.send(topic, "fresh")
+    found = await consumer.receive_for(PROMPT)
+    for delivery in found:
+        await (nack(consumer, delivery, NACK) if delivery.id == fresh.id else consumer.ack(delivery))
+    again = await consumer.receive_for(NACK + fixture.number("nack.high") + PROMPT)
+    old = [one for one in (*found, *again) if one.text == "old" and one.attempt > 1]
+    assert any(one.id == fresh.id for one in again), "the new group got no redelivery of its own"
+    return f"{len(old)}" if old else "none"
 
 
 async def _recall(fixture: Fixture, topic: str, handle: str) -> str:

@@ -69,6 +69,7 @@ class Catalogue:
         for group_name, topic_name in list(state.consumptions):
             if topic_name == name:
                 self._forget(group_name, topic_name)
+                state.topics.pop(retry_topic(group_name, topic_name), None)
         del state.topics[name]
         state.events.append(TopicChanged(state.at, topic.config, deleted=True))
 
@@ -103,6 +104,8 @@ class Catalogue:
         for group_name, topic_name in list(state.consumptions):
             if group_name == name:
                 self._forget(group_name, topic_name)
+                if not state.profile.deleted_groups_leave_redeliveries:
+                    state.topics.pop(retry_topic(name, topic_name), None)
         self._lite.forget_group(name)
         del state.groups[name]
         report_change(state, group.config, deleted=True)
@@ -113,7 +116,6 @@ class Catalogue:
         for lease in state.leases.all():
             if lease.consumption is consumption:
                 self._leasing.drop(lease, LeaseEnd.DELETED)
-        state.topics.pop(retry_topic(group_name, topic_name), None)
 
     def _topic(self, name: str) -> Topic:
         topic = self._state.topics.get(name)

@@ -104,6 +104,9 @@ class Profile:
     """Topics of type MIXED may be created (session §0, R3.4)."""
     auto_create_topics: bool = True
     """A send over remoting that names the default topic creates the topic; over gRPC none does."""
+    deleted_groups_leave_redeliveries: bool
+    """The retry topic of a deleted group stays, and a new group of its name reads it from the beginning (seen on
+    5.5.0)."""
     refused_sends_create_topics: bool
     """So does one that is refused, by its size for example (seen on 5.5.0)."""
     auto_create_groups: bool
