@@ -70,13 +70,16 @@ async def _leased(fixture: Fixture, *, ordered: bool = False, **fields: Any) -> 
     return consumer, await consumer.one()
 
 
-async def _poll_ends(fixture: Fixture, consumer: Consumer, change: Awaitable[object]) -> str:
-    """Return whether a parked poll is completed within 5 s of `change`."""
-    poll = fixture.background(consumer.receive(poll=15.0, invisible=LEASE))
+async def _poll_ends(
+    fixture: Fixture, consumer: Consumer, change: Awaitable[object], *, polls: int = 1
+) -> str:
+    """Return whether parked polls for a message each are completed within 5 s of `change`."""
+    parked = [fixture.background(consumer.receive(batch=1, poll=15.0, invisible=LEASE)) for _ in range(polls)]
     await fixture.clock.sleep(1.0)
     await change
     await fixture.clock.sleep(5.0)
-    return "ends" if poll.done() else "goes on"
+    ended = sum(poll.done() for poll in parked)
+    return {0: "goes on", polls: "ends"}.get(ended, f"{ended} of {polls} end")
 
 
 async def _cancel_poll(fixture: Fixture, consumer: Consumer) -> None:
@@ -224,14 +227,13 @@ async def poll_behind_one_with_another_filter(fixture: Fixture) -> str:
 
 @documented("poll-beside-a-reset", "ends", rules=("R10.6",), needs=("@reset",))
 async def poll_beside_a_reset(fixture: Fixture) -> str:
-    """A parked poll is completed when its group is reset to available messages."""
+    """Each of three parked polls is completed when its group is reset to three available messages."""
     topic, consumer = await fixture.subscribed(1)
     before = fixture.clock.wall()
-    await fixture.send(topic, "m")
-    await consumer.take(1)
-    return await _poll_ends(
-        fixture, consumer, fixture.target.admin.reset_offset(consumer.group, topic, before - 1.0)
-    )
+    await fixture.send(topic, "a", "b", "c")
+    await consumer.take(3)
+    reset = fixture.target.admin.reset_offset(consumer.group, topic, before - 1.0)
+    return await _poll_ends(fixture, consumer, reset, polls=3)
 
 
 @documented("unregistered-change", "OK", rules=("R6.9",))

@@ -139,15 +139,19 @@ async def progress_behind_min(fixture: Fixture) -> None:
     timeout=180.0,
 )
 async def lag_behind_min(fixture: Fixture) -> None:
-    """What was deleted unread does not count as lag of an ordered group that has read on."""
+    """What was deleted unread does not count as lag, of a group that reads no more, nor of an ordered one that has
+    read on."""
     topic = await fixture.topic(1, type="FIFO")
     consumer = await fixture.consumer(topic, ordered=True)
+    idle = await fixture.consumer(topic)
     await fixture.target.admin.set_retention(RETENTION)
     for number in range(6):
         await fixture.send(topic, f"old{number}", group=f"mg{number % 2}")
     await consumer.take(2, batch=2)
+    await idle.take(2, batch=2)
     await fixture.clock.sleep(OLD)
     await fixture.target.admin.delete_expired()
+    assert await fixture.target.admin.lag(idle.group, topic) == (0, 0)
     fresh = [(await fixture.send(topic, f"new{number}", group="mg0"))[0] for number in range(2)]
     once_each(fresh, await consumer.take(2))
     await consumer.receive(poll=SHORT_POLL)
