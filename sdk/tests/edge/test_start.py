@@ -14,6 +14,7 @@ from aiorocketmq.connection import Connection
 from aiorocketmq.errors import (
     ClosedError,
     GroupNotFoundError,
+    MessageTooLargeError,
     NotSupportedError,
     PermissionDeniedError,
     RefusedError,
@@ -185,6 +186,30 @@ async def test_a_start_continues_after_answers_that_could_not_be_decoded(serve_g
         Producer(endpoint, topics=["orders"], timeouts=Timeouts(start=10.0, request=0.5)) as producer,
     ):
         assert producer._session.is_running
+
+
+async def test_a_send_that_its_entry_alone_refuses_raises_that_refusal(serve_grpc: ServeGrpc) -> None:
+    """The call itself is answered with OK."""
+    response = pb.SendMessageResponse(status=pb.Status(code=pb.Code.OK))
+    refused = response.entries.add()
+    refused.status.code = pb.Code.MESSAGE_BODY_TOO_LARGE
+    refused.status.message = "too much"
+    async with (
+        serve_grpc(
+            QueryRoute=[route_to()],
+            Telemetry=[PRODUCER_SETTINGS],
+            SendMessage=[response.SerializeToString()],
+        ) as endpoint,
+        Producer(
+            endpoint,
+            topics=["orders"],
+            address_map=lambda _: endpoint,
+            timeouts=Timeouts(start=10.0, request=0.5),
+        ) as producer,
+    ):
+        with pytest.raises(MessageTooLargeError, match="too much") as raised:
+            await producer.send(Message("orders", b"x"))
+        assert raised.value.code_name == "MESSAGE_BODY_TOO_LARGE"
 
 
 async def test_a_server_of_another_grpc_service(serve_grpc: ServeGrpc, soon: Timeouts) -> None:

@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import AsyncIterator
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -12,6 +13,7 @@ from aiorocketmq.pull_consumer import Offset
 from aiorocketmq.push_consumer import PushConsumer, RetryLater
 from aiorocketmq_fake import FakeBroker
 from aiorocketmq_fake.core.values.events import Acked, DeadLettered
+from aiorocketmq_fake.core.values.profiles import PROFILES
 
 from sdk.tests.clients import push_consumer
 
@@ -88,6 +90,22 @@ async def test_the_list_changes_while_the_consumer_runs(
         with pytest.raises(UsageError, match="lite topic 'alice' is not subscribed"):
             await consumer.remove_lite_topics("alice")
     assert seen.bodies == [b"a1", b"b1"]
+
+
+async def test_the_servers_limit_of_names_is_checked_before_anything_is_asked(seen: Any) -> None:
+    profile = replace(PROFILES["documented"], max_lite_topic_size=8)
+    async with FakeBroker(profile=profile, clock="manual") as broker:
+        await broker.create_topic("sessions", type="LITE", queues=1)
+        await broker.create_group("chat", lite_topic="sessions")
+        async with consumer_of(broker, seen) as consumer:
+            await consumer.add_lite_topics("a" * 8)
+            with (
+                broker.faults.delay("SyncLiteSubscription", 0.0) as asked,
+                pytest.raises(ValueError, match="is 9 characters long; at most 8 are allowed"),
+            ):
+                await consumer.add_lite_topics("b", "a" * 9)
+            assert asked.hits == 0
+            assert consumer.lite_topics == {"a" * 8}
 
 
 async def test_a_group_begins_in_a_lite_topic_where_it_is_configured(
