@@ -165,6 +165,17 @@ async def end_unspecified(fixture: Fixture) -> None:
     await tx.expect_nothing(5.0)
 
 
+@case("tx.other-topic-deleted", rules=("R9.1", "9.2"), level=SHOULD, needs=(*NEEDS, "@delete"))
+async def other_topic_deleted(fixture: Fixture) -> None:
+    """The deletion of a topic ends no transaction of another one."""
+    tx, deleted = await open_transactions(fixture), await open_transactions(fixture)
+    halves, _ = await tx.prepare("a", "b"), await deleted.prepare("c")
+    await fixture.target.admin.delete_topic(deleted.topic)
+    assert await tx.end(halves[0], COMMIT) == "OK"
+    assert await tx.end(halves[1], ROLLBACK) == "OK"
+    once_each([halves[0]], await tx.deliveries_within())
+
+
 @case("tx.end-late", rules=("R9.1",), level=INFORMATIONAL, needs=NEEDS, timeout=240.0)
 async def end_late(fixture: Fixture) -> None:
     """A commit that the proxy no longer accepts (after 31 s without a check) can be repeated as the response to a
