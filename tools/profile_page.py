@@ -28,7 +28,6 @@ the reason is given. `revive_spread` is left out: cases note how late a real ser
 redeliver at exact times. *Source* is a [rule](rules.md), or a measurement on a server.
 
 """
-_SIGNED = "no case signs requests over remoting"
 _DAYS = "shows after days"
 _HOURS = "shows after hours"
 _SHORT = "shorter than what tolerances allow for"
@@ -39,8 +38,6 @@ UNDECIDED: Mapping[str, str] = MappingProxyType(
         "pull_queues_divided": "hidden by `client_types`: no pull consumer registers",
         "lite_scan": _SHORT,
         "session_tokens_count": "users of the suite have no session token",
-        "rights_forgotten": _SIGNED,
-        "queue_ends_managed": _SIGNED,
         "mixed_topics": _SETTING,
         "auto_create_topics": _SETTING,
         "delay_latency": _SHORT,

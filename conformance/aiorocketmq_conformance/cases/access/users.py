@@ -284,7 +284,21 @@ async def remoting(fixture: Fixture) -> None:
         RequestCode.DELETE_SUBSCRIPTIONGROUP: {"groupName": group},
         RequestCode.GET_CONSUMER_CONNECTION_LIST: {"consumerGroup": group},
         RequestCode.GET_CONSUME_STATS: {"consumerGroup": group},
+        RequestCode.GET_CONSUMER_RUNNING_INFO: {"consumerGroup": group, "clientId": "c"},
+        RequestCode.GET_PRODUCER_CONNECTION_LIST: {"producerGroup": "p"},
     }
+    of_clients: dict[RequestCode, dict[str, object]] = {
+        RequestCode.GET_CONSUMER_LIST_BY_GROUP: {"consumerGroup": group},
+        RequestCode.UNREGISTER_CLIENT: {"clientID": "c", "consumerGroup": group},
+        RequestCode.CONSUMER_SEND_MSG_BACK: {"group": group, "offset": 0, "delayLevel": 0, "originTopic": topic},
+        RequestCode.QUERY_MESSAGE: {
+            "topic": topic, "key": "k", "maxNum": 1, "beginTimestamp": 0, "endTimestamp": 1 << 42
+        },
+        RequestCode.END_TRANSACTION: {
+            "topic": topic, "producerGroup": "p", "tranStateTableOffset": 0, "commitLogOffset": 0,
+            "commitOrRollback": 8, "fromTransactionCheck": "false", "msgId": "m"
+        },
+    }  # fmt: skip
     passed: dict[str, set[str]] = {}
     for user, credentials in signers.items():
         probe = fixture.member(credentials=credentials)
@@ -300,12 +314,20 @@ async def remoting(fixture: Fixture) -> None:
             "pull": (await probe.pull(topic, group, 0)).code,
             "commit": (await probe.commit(topic, group, 0)).code,
             "committed": (await probe.committed(topic, group)).code,
+            **{
+                request.name: (await probe.ask(topic, request, fields)).code
+                for request, fields in of_clients.items()
+            },
         }
         for call, code in codes.items():
             if code != ResponseCode.NO_PERMISSION:
                 passed.setdefault(call, set()).add(user)
     consumer = {call: {"consumer"} for call in ("heartbeat", "lock", "pull", "commit", "committed")}
-    assert passed == {"send": {"publish"}, **consumer}
+    requests_of_members = ("GET_CONSUMER_LIST_BY_GROUP", "UNREGISTER_CLIENT", "CONSUMER_SEND_MSG_BACK")
+    member = {call: {"groups", "consumer"} for call in requests_of_members}
+    reader = {"QUERY_MESSAGE": {"subscribe", "consumer"}}
+    producer = {"send": {"publish"}, "END_TRANSACTION": {"publish"}}
+    assert passed == {**producer, **consumer, **member, **reader}
 
 
 @case("auth.patterns", rules=("R14.2", "R14.4"), level=EXTENSION, needs=NEEDS, timeout=120.0)

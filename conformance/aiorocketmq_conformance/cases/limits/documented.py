@@ -10,7 +10,8 @@ from base64 import urlsafe_b64decode, urlsafe_b64encode
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Any
 
-from aiorocketmq._remoting.codes import ResponseCode
+from aiorocketmq._remoting.codes import RequestCode, ResponseCode
+from aiorocketmq.config import Credentials
 from aiorocketmq.wire import messages as pb
 
 from aiorocketmq_conformance.case import INFORMATIONAL, case
@@ -25,6 +26,7 @@ from aiorocketmq_conformance.fixture import Fixture
 from aiorocketmq_conformance.probe import requests
 from aiorocketmq_conformance.probe.answers import Delivery, code_name, code_of
 from aiorocketmq_conformance.probe.remoting_answers import response_text
+from aiorocketmq_conformance.target import Rights
 from aiorocketmq_conformance.tolerances import PROMPT
 
 LONG_POLL, CUT_POLL = 25.0, 22.0
@@ -34,6 +36,7 @@ SAME_HASH = ("Aa", "BB")
 HANDLE_LEASE, HANDLE_OFFSET = 2, 7
 """Indices of the lease's length (ms) and of the message's offset in the fields of a receipt handle."""
 NACK = 10.0
+RIGHTS = ("auth", "@acl", "remoting")
 PARKED_POLLS = 1100
 """More than one group can park at a topic."""
 Asking = Callable[[Fixture], Awaitable[str]]
@@ -645,6 +648,45 @@ async def redeliveries_of_a_deleted_group(fixture: Fixture) -> str:
     old = [one for one in (*found, *again) if one.text == "old" and one.attempt > 1]
     assert any(one.id == fresh.id for one in again), "the new group got no redelivery of its own"
     return f"{len(old)}" if old else "none"
+
+
+async def _served(
+    fixture: Fixture, asked: dict[RequestCode, dict[str, object]], topic: str, **rights: tuple[str, ...]
+) -> str:
+    """Return which requests are served to a user who has these rights only."""
+    key = fixture.fresh("user")
+    nothing: dict[str, tuple[str, ...]] = {"publish": (), "subscribe": (), "groups": ()}
+    await fixture.target.rights_of(Rights(key, key, **{**nothing, **rights}))
+    probe = fixture.member(credentials=Credentials(key, key))
+    codes = {
+        request.name: (await probe.ask(topic, request, fields)).code for request, fields in asked.items()
+    }
+    served = [name for name, code in codes.items() if code != ResponseCode.NO_PERMISSION]
+    return "all served" if len(served) == len(codes) else ", ".join(served) or "none served"
+
+
+@documented("queue-ends-for-a-subscriber", "all served", rules=("R14.2",), needs=RIGHTS)
+async def queue_ends_for_a_subscriber(fixture: Fixture) -> str:
+    """Who may read a topic over remoting may ask for the ends of its queues, where reading begins."""
+    topic = await fixture.topic(1)
+    queue = {"topic": topic, "queueId": 0}
+    asked: dict[RequestCode, dict[str, object]] = {
+        RequestCode.SEARCH_OFFSET_BY_TIMESTAMP: {**queue, "timestamp": 0},
+        RequestCode.GET_MAX_OFFSET: {**queue},
+        RequestCode.GET_MIN_OFFSET: {**queue},
+        RequestCode.GET_EARLIEST_MSG_STORETIME: {**queue},
+    }
+    return await _served(fixture, asked, topic, subscribe=(topic,))
+
+
+@documented("lists-without-rights", "none served", rules=("R14.2",), needs=RIGHTS)
+async def lists_without_rights(fixture: Fixture) -> str:
+    """Who may use one group over remoting gets no list of topics or groups."""
+    asked: dict[RequestCode, dict[str, object]] = {
+        RequestCode.GET_ALL_TOPIC_CONFIG: {},
+        RequestCode.GET_ALL_SUBSCRIPTIONGROUP_CONFIG: {},
+    }
+    return await _served(fixture, asked, await fixture.topic(1), groups=(fixture.fresh("group"),))
 
 
 async def _recall(fixture: Fixture, topic: str, handle: str) -> str:
