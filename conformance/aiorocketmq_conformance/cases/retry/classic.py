@@ -366,6 +366,8 @@ async def check_over_the_classic_protocol(fixture: Fixture) -> None:
         "value",
         group,
     )
+    assert {check.fields[name] for name in ("msgId", "transactionId")} == {properties["UNIQ_KEY"]}
+    assert check.fields["offsetMsgId"], "a check does not say where its message lies"
     places = {name: check.fields[name] for name in ("tranStateTableOffset", "commitLogOffset")}
     await _end(reader, group, properties["UNIQ_KEY"], places, COMMIT, from_check=True)
     record, _ = await _next(reader, topic, 0, within=PROMPT)
