@@ -1,4 +1,5 @@
-"""Responses on which documents and Apache's servers disagree, by one request or two each: recorded, never failed.
+"""Responses on which documents and Apache's servers disagree, by one request or two each: recorded, and failed
+only by what answers as the documents say.
 
 They are fields of the fake's profiles; a recorded run shows for each what a real server does."""
 
