@@ -104,11 +104,11 @@ class Profile:
     """Topics of type MIXED may be created (session §0, R3.4)."""
     auto_create_topics: bool = True
     """A send over remoting that names the default topic creates the topic; over gRPC none does."""
+    refused_sends_create_topics: bool
+    """A send that is refused, by its size for example, leaves the topic that it has created (seen on 5.5.0)."""
     deleted_groups_leave_redeliveries: bool
     """The retry topic of a deleted group stays, and a new group of its name reads it from the beginning (seen on
     5.5.0)."""
-    refused_sends_create_topics: bool
-    """So does one that is refused, by its size for example (seen on 5.5.0)."""
     auto_create_groups: bool
     """A receive or forward by an unknown group creates it: not ordered, 17 attempts (R10.2, R6.19); else a forward is
     CONSUMER_GROUP_NOT_FOUND."""
