@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 from contextlib import ExitStack
+from functools import partial
 
 import pytest
 from aiorocketmq.message import Message, ReceivedMessage
@@ -13,6 +13,11 @@ from aiorocketmq.pull_consumer import Offset, PullConsumer
 from aiorocketmq.push_consumer import PushConsumer
 from aiorocketmq.simple_consumer import SimpleConsumer
 from aiorocketmq_fake import FakeBroker
+
+from sdk.tests import waiting
+
+until = partial(waiting.until, within=20)
+
 
 BROKERS = 3
 
@@ -39,12 +44,6 @@ class Counting:
     def of(self, name: str) -> list[int]:
         """The calls at each broker."""
         return [fault.hits for fault in self._faults[name]]
-
-
-async def until(holds: Callable[[], object]) -> None:
-    async with asyncio.timeout(20):
-        while not holds():  # noqa: ASYNC110  # nothing reports it
-            await asyncio.sleep(0.005)
 
 
 async def fill(cluster: FakeBroker, endpoint: str, count: int = BROKERS) -> None:

@@ -31,6 +31,8 @@ from aiorocketmq.producer import Producer
 from aiorocketmq_fake import FakeBroker
 from aiorocketmq_fake.core.values.events import Stored
 
+from sdk.tests.edge.conftest import Awaiting
+
 
 @pytest.fixture(params=["documented", "apache-5.5", "apache-5.5-cluster"])
 async def broker(request: pytest.FixtureRequest) -> AsyncIterator[FakeBroker]:
@@ -133,14 +135,11 @@ async def test_a_cancelled_send_is_taken_out_and_the_others_are_not_harmed(broke
 
 
 async def test_a_send_cancelled_after_its_batch_left_does_not_harm_the_others(
-    broker: FakeBroker, producer: Producer
+    broker: FakeBroker, producer: Producer, awaiting: Awaiting
 ) -> None:
     with broker.faults.drop_reply("SendMessage", hang=True, times=1):
-        async with broker.events.subscribe() as events:
+        async with awaiting(Stored):
             sends = [asyncio.create_task(producer.send(message)) for message in numbered(3)]
-            async for event in events:
-                if isinstance(event, Stored):
-                    break
         sends[0].cancel()
         outcomes = await asyncio.gather(*sends, return_exceptions=True)
     assert [type(outcome) for outcome in outcomes] == [asyncio.CancelledError, SendReceipt, SendReceipt]
@@ -219,15 +218,14 @@ async def test_closing_sends_what_lingers(broker: FakeBroker) -> None:
     assert len(broker.messages("orders")) == 5
 
 
-async def test_closing_waits_for_a_batch_no_longer_than_the_time_to_stop(broker: FakeBroker) -> None:
+async def test_closing_waits_for_a_batch_no_longer_than_the_time_to_stop(
+    broker: FakeBroker, awaiting: Awaiting
+) -> None:
     timeouts = Timeouts(stop=0.2)
     async with Producer(broker.endpoint, topics=["orders"], linger=0, timeouts=timeouts) as producer:
         with broker.faults.drop_reply("SendMessage", hang=True):
-            async with broker.events.subscribe() as events:
+            async with awaiting(Stored):
                 sending = asyncio.create_task(producer.send(Message("orders", b"x")))
-                async for event in events:
-                    if isinstance(event, Stored):
-                        break
             await producer.__aexit__(None, None, None)
             with pytest.raises(ClosedError):
                 await sending
@@ -235,15 +233,14 @@ async def test_closing_waits_for_a_batch_no_longer_than_the_time_to_stop(broker:
         await producer.send(Message("orders", b"x"))
 
 
-async def test_a_send_during_the_wait_for_batches_in_flight_is_refused(broker: FakeBroker) -> None:
+async def test_a_send_during_the_wait_for_batches_in_flight_is_refused(
+    broker: FakeBroker, awaiting: Awaiting
+) -> None:
     timeouts = Timeouts(stop=0.5)
     async with Producer(broker.endpoint, topics=["orders"], linger=0, timeouts=timeouts) as producer:
         with broker.faults.drop_reply("SendMessage", hang=True):
-            async with broker.events.subscribe() as events:
+            async with awaiting(Stored):
                 sending = asyncio.create_task(producer.send(Message("orders", b"x")))
-                async for event in events:
-                    if isinstance(event, Stored):
-                        break
             closing = asyncio.create_task(producer.__aexit__(None, None, None))
             await asyncio.sleep(0)
             assert not closing.done()

@@ -19,6 +19,8 @@ from aiorocketmq_fake import FakeBroker
 from aiorocketmq_fake.core.values.events import PollParked
 from google.protobuf.message import Message as ProtobufMessage
 
+from sdk.tests.waiting import until
+
 PATIENCE = 10.0
 OK = pb.Status(code=pb.Code.OK)
 
@@ -258,9 +260,7 @@ async def test_of_the_pulls_before_a_seek_none_is_left_nor_ends_the_consumer(
             await consumer.position(queue)
             await consumer.seek(queue, 0)
         consumer.assign([other])
-        async with asyncio.timeout(5):
-            while pulling() != [f"pull: pulling from orders/{other.broker}/{other.id}"]:  # noqa: ASYNC110
-                await asyncio.sleep(0.001)
+        await until(lambda: pulling() == [f"pull: pulling from orders/{other.broker}/{other.id}"], within=5)
         await send(producer, 10)
         assert {batch.queue for batch in await read(consumer, 5)} == {other}
         assert consumer.health().is_ready

@@ -1,7 +1,7 @@
 """Queues whose addresses change, and several queues behind one address, as behind a proxy."""
 
 import asyncio
-from collections.abc import Callable
+from functools import partial
 
 from aiorocketmq._core.endpoint import Endpoint
 from aiorocketmq._transport.grpcio import GrpcioTransport
@@ -12,7 +12,11 @@ from aiorocketmq.producer import Producer
 from aiorocketmq.wire import messages as pb
 from aiorocketmq_fake import FakeBroker
 
+from sdk.tests import waiting
 from sdk.tests.clients import push_consumer
+
+until = partial(waiting.until, within=30)
+
 
 SHARE = 8
 """Messages that each of two queues may have in flight."""
@@ -55,12 +59,6 @@ class Proxy(Watching):
         other.CopyFrom(assigned.assignments[0])
         other.message_queue.broker.name = "broker-b"
         return assigned.SerializeToString()
-
-
-async def until(holds: Callable[[], bool]) -> None:
-    async with asyncio.timeout(30):
-        while not holds():  # noqa: ASYNC110 - what is waited for has no event
-            await asyncio.sleep(0.005)
 
 
 async def test_an_ack_call_with_messages_of_several_queues_frees_the_room_of_each() -> None:

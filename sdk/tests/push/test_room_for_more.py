@@ -1,7 +1,7 @@
 """A poll that waits for room is woken by all that makes room, also by the end of another poll that brought little."""
 
 import asyncio
-from collections.abc import Callable
+from functools import partial
 
 from aiorocketmq._core.endpoint import Endpoint
 from aiorocketmq._transport.grpcio import GrpcioTransport
@@ -12,7 +12,11 @@ from aiorocketmq.producer import Producer
 from aiorocketmq.wire import messages as pb
 from aiorocketmq_fake import FakeBroker
 
+from sdk.tests import waiting
 from sdk.tests.clients import push_consumer
+
+until = partial(waiting.until, within=30)
+
 
 BACKLOG = 70
 
@@ -81,11 +85,6 @@ async def test_no_more_than_three_polls_help_the_first_one_and_all_end_with_thei
 
     async def handle(message: ReceivedMessage) -> None:
         await gate.wait()
-
-    async def until(holds: Callable[[], bool]) -> None:
-        async with asyncio.timeout(30):
-            while not holds():  # noqa: ASYNC110 - what is waited for has no event
-                await asyncio.sleep(0.005)
 
     async with FakeBroker(clock="manual") as broker:
         await broker.create_topic("orders", queues=1)

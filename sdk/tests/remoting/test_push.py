@@ -26,6 +26,7 @@ from aiorocketmq.pull_consumer import Offset
 from sdk.tests.core.remoting.encoding import checksum, encode_record
 from sdk.tests.edge.test_lease_times import Hand
 from sdk.tests.remoting.script import Script, Server, Start, answer, requests, seen
+from sdk.tests.waiting import until
 
 RETRIES = "%RETRY%g"
 
@@ -115,12 +116,6 @@ async def consuming(broker: Broker, handler: Handler, **options: Any) -> AsyncIt
         f"namesrv://{broker.server.address}", group="g", handler=handler, **options
     ) as it:
         yield it
-
-
-async def until(holds: Callable[[], object]) -> None:
-    async with asyncio.timeout(10):
-        while not holds():  # noqa: ASYNC110  # nothing reports it
-            await asyncio.sleep(0.01)
 
 
 async def heard(broker: Broker, consumer: PushConsumer) -> None:

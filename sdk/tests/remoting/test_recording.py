@@ -12,7 +12,8 @@ from aiorocketmq._core.remoting.frame import Frame
 from aiorocketmq._remoting.codes import RequestCode
 
 from sdk.tests.remoting.script import Start, answer, seen
-from sdk.tests.remoting.test_push import RETRIES, Broker, Handler, consuming, joining, until
+from sdk.tests.remoting.test_push import RETRIES, Broker, Handler, consuming, joining
+from sdk.tests.waiting import until
 
 pytest.importorskip("pyarrow.parquet")
 

@@ -17,6 +17,7 @@ from aiorocketmq.message import Message, ReceivedMessage
 
 from sdk.tests.core.remoting.test_records import JAVA_116 as MESSAGE
 from sdk.tests.remoting.script import QUEUE, Script, Serve, Server, answer, consumer, requests, seen
+from sdk.tests.waiting import until
 
 PULL, COMMIT = RequestCode.PULL_MESSAGE, RequestCode.UPDATE_CONSUMER_OFFSET
 
@@ -156,9 +157,7 @@ async def test_commits_of_a_second_outage_are_stored_as_well(pair: Pair) -> None
             await reader.commit(batch)
             assert pair.at_master.offsets.get(0) != offset
             pair.is_gone = False
-            async with asyncio.timeout(10):
-                while pair.at_master.offsets.get(0) != offset:  # noqa: ASYNC110  # nothing reports it
-                    await asyncio.sleep(0.001)
+            await until(lambda offset=offset: pair.at_master.offsets.get(0) == offset)  # type: ignore[misc]
 
 
 @pytest.mark.parametrize("auto_commit", [None, 0.01])

@@ -17,6 +17,7 @@ from aiorocketmq._transport.network import Environment
 from aiorocketmq._version import version
 
 from sdk.tests.remoting.script import QUEUE, Reply, Script, Start, answer, consumer, requests, seen
+from sdk.tests.waiting import until
 
 
 async def test_a_member_is_known_again_as_soon_as_its_connection_is(start: Start) -> None:
@@ -186,11 +187,6 @@ async def test_a_group_that_is_missing_again_later_is_waited_for_again(
     server = await start(script)
     loop = asyncio.get_running_loop()
 
-    async def until(holds: Callable[[], object]) -> None:
-        async with asyncio.timeout(10):
-            while not holds():  # noqa: ASYNC110  # nothing reports it
-                await asyncio.sleep(0.001)
-
     timeouts = Timeouts(not_found_grace=0.5)
     async with consumer(server, topics=["T"], timeouts=timeouts) as reader:
         await until(lambda: reader.assigned)
@@ -302,11 +298,6 @@ async def test_a_lock_that_cannot_be_renewed_is_lost_and_taken_again(
     def granting(*numbers: int) -> Reply:
         queues = [{"brokerName": "broker-a", "queueId": number, "topic": "T"} for number in numbers]
         return lambda frame: answer(frame, body=json.dumps({"lockOKMQSet": queues}).encode())
-
-    async def until(holds: Callable[[], object]) -> None:
-        async with asyncio.timeout(10):
-            while not holds():  # noqa: ASYNC110  # nothing reports it
-                await asyncio.sleep(0.001)
 
     async with consumer(server, topics=["T"], ordered=True) as reader:
         await until(lambda: set(reader.assigned) == {first, second})

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
+from functools import partial
 from typing import Any
 
 import pytest
@@ -26,9 +27,11 @@ from aiorocketmq import (
 )
 from aiorocketmq_fake import FakeBroker
 
+from sdk.tests import waiting
 from sdk.tests.clients import push_consumer
 
 PATIENCE = 20.0
+until = partial(waiting.until, within=PATIENCE)
 HURRIED = Timeouts(start=0.5, not_found_grace=0.5)
 PATIENT = Timeouts(start=0.5, not_found_grace=3600.0)
 
@@ -54,12 +57,6 @@ def push(broker: FakeBroker, group: str = "billing", wanted: Any = "*", **option
 async def run(consumer: PushConsumer) -> None:
     async with asyncio.timeout(PATIENCE), consumer:
         await consumer.run()
-
-
-async def until(condition: Callable[[], bool]) -> None:
-    async with asyncio.timeout(PATIENCE):
-        while not condition():  # noqa: ASYNC110 - what is waited for has no event
-            await asyncio.sleep(0.01)
 
 
 # Push
@@ -245,7 +242,7 @@ async def test_a_seek_while_a_batch_waits_continues_from_there(broker: FakeBroke
         consumer.assign([queue])
         assert consumer._fetching is not None
         for offset in (3, 0, 1):
-            await until(lambda: bool(consumer._fetching and consumer._fetching._ready))
+            await until(lambda: bool(consumer._fetching._ready))
             await consumer.seek(queue, offset)
             batch = await anext(consumer)
             assert [message.offset for message in batch] == list(range(offset, min(offset + 3, 7)))

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Sequence
 from contextlib import suppress
+from functools import partial
 from typing import Any
 
 import pytest
@@ -26,10 +27,12 @@ from aiorocketmq._transport.grpcio import GrpcioTransport
 from aiorocketmq._transport.interface import DuplexStream, Metadata, Take
 from aiorocketmq_fake import FakeBroker
 
+from sdk.tests import waiting
 from sdk.tests.clients import push_consumer, simple_consumer
 
 GARBAGE = b"\xff\xfe\xfd"
 PATIENCE = 20.0
+until = partial(waiting.until, within=PATIENCE)
 
 
 class Garbling(GrpcioTransport):
@@ -94,12 +97,6 @@ class Seen:
                 await self._news.wait()
 
 
-async def until(condition: Callable[[], bool]) -> None:
-    async with asyncio.timeout(PATIENCE):
-        while not condition():  # noqa: ASYNC110 - what is waited for has no event
-            await asyncio.sleep(0.01)
-
-
 @pytest.fixture
 async def broker() -> AsyncIterator[FakeBroker]:
     async with FakeBroker(clock="manual") as broker:
@@ -159,7 +156,7 @@ async def test_garbage_as_answer_to_regular_jobs_is_shown_and_over_soon(broker: 
             for job in [job for job in session._membership.jobs if job is not None]:
                 job.plan(0.0)
         await until(lambda: transport.garbled == 2)
-        await until(lambda: consumer.is_ready and not consumer.health().degraded)
+        await until(lambda: consumer.health().is_ready and not consumer.health().degraded)
         await fill(broker, 1)
         await handler.contains(b"0")
 

@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Callable, Coroutine, Generator
+from collections.abc import AsyncIterator, Coroutine, Generator
 from contextlib import asynccontextmanager, suppress
+from functools import partial
 from random import Random
 from typing import TYPE_CHECKING, Any
 
@@ -28,6 +29,7 @@ from aiorocketmq._aio.tasks import MOST_CRASHES, Tasks, Watch
 from aiorocketmq_fake import FakeBroker
 from hypothesis import assume, given, settings, strategies as st
 
+from sdk.tests import waiting
 from sdk.tests.clients import push_consumer
 
 if TYPE_CHECKING:
@@ -36,6 +38,7 @@ else:
     LostLeases = Any
 
 PATIENCE = 30.0
+until = partial(waiting.until, within=PATIENCE)
 
 
 class Injected(Exception):
@@ -102,12 +105,6 @@ class Faults:
             yield
         finally:
             event_loop.set_task_factory(None)
-
-
-async def until(condition: Callable[[], bool]) -> None:
-    async with asyncio.timeout(PATIENCE):
-        while not condition():  # noqa: ASYNC110 - what is waited for has no event
-            await asyncio.sleep(0.01)
 
 
 @asynccontextmanager

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
+from functools import partial
 from random import Random
 
 import pytest
@@ -23,15 +24,11 @@ from aiorocketmq import (
 from aiorocketmq._aio.tasks import MOST_CRASHES, Tasks, Watch
 from aiorocketmq_fake import FakeBroker
 
+from sdk.tests import waiting
 from sdk.tests.clients import push_consumer
 
 PATIENCE = 20.0
-
-
-async def until(condition: Callable[[], bool]) -> None:
-    async with asyncio.timeout(PATIENCE):
-        while not condition():  # noqa: ASYNC110 - what is waited for has no event
-            await asyncio.sleep(0.01)
+until = partial(waiting.until, within=PATIENCE)
 
 
 @pytest.fixture

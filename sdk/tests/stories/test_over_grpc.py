@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncIterator, Iterator
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from random import Random
 from typing import Any
 
@@ -28,7 +29,11 @@ from aiorocketmq.transaction import Resolution
 from aiorocketmq_fake import FakeBroker
 from aiorocketmq_fake.core.values.events import TransactionChecked
 
+from sdk.tests import waiting
 from sdk.tests.stories.story import Story
+
+until = partial(waiting.until, within=20)
+
 
 START = datetime(2030, 1, 2, 3, 4, 5, 250_000, UTC)
 TOPICS = {"orders": "NORMAL", "steps": "FIFO", "later": "DELAY", "sure": "TRANSACTION", "urgent": "PRIORITY"}
@@ -72,12 +77,6 @@ async def put(broker: FakeBroker, *messages: Message) -> None:
     ) as producer:
         for message in messages:
             await producer.send(message)
-
-
-async def until(holds: Callable[[], object]) -> None:
-    async with asyncio.timeout(20):
-        while not holds():  # noqa: ASYNC110 - what is waited for has no event
-            await asyncio.sleep(0.005)
 
 
 async def transactions(story: Story, broker: FakeBroker, producer: Producer) -> None:
