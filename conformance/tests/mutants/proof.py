@@ -84,7 +84,8 @@ def _reason(case: Case) -> str:
 
 async def try_mutant(mutant: Mutant) -> Trial:
     """Run the cases that must fail on it, and those that must not."""
-    killers, spared = victims(mutant), load().select(mutant.spares)
+    killers = victims(mutant)
+    spared = [case for case in load().select(mutant.spares) if case not in killers]
     async with BrokenFake(mutant) as broker:
         results = {one.case.id: one for one in (await Run([*killers, *spared], broker).finish()).results}
     return Trial(
