@@ -26,7 +26,7 @@ from aiorocketmq._admin.values import (
 from aiorocketmq._core.names import check_group, check_topic
 from aiorocketmq._remoting.connection import CONNECT_TIMEOUT
 from aiorocketmq._remoting.pool import Pool
-from aiorocketmq._remoting.tls import ssl_context
+from aiorocketmq._transport.trust import ssl_context
 from aiorocketmq.config import Credentials, Tls
 from aiorocketmq.errors import ClosedError, NotFoundError, TopicNotFoundError, UsageError
 from aiorocketmq.message import MessageQueue, ReceivedMessage

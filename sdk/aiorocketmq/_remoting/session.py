@@ -22,9 +22,9 @@ from aiorocketmq._remoting.name_servers import NameServers
 from aiorocketmq._remoting.pool import Pool
 from aiorocketmq._remoting.replicas import Ask, Replicas, master_of
 from aiorocketmq._remoting.routes import READABLE, BrokerAddresses, Route
-from aiorocketmq._remoting.tls import ssl_context
 from aiorocketmq._session.client import Client, description
 from aiorocketmq._session.retrying import retried
+from aiorocketmq._transport.trust import ssl_context
 from aiorocketmq.connection import Connection, ConnectionOptions, network_of
 from aiorocketmq.errors import (
     BusyError,

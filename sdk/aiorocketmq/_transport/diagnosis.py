@@ -8,9 +8,11 @@ import socket
 import ssl
 import struct
 
+import anyio.to_thread
+
 from aiorocketmq._core.endpoint import Address, Endpoint
 from aiorocketmq._transport.interface import Diagnosis
-from aiorocketmq._transport.trust import read_pem
+from aiorocketmq._transport.trust import ssl_context
 from aiorocketmq.config import Tls
 
 _HTTP2_PREFACE = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + b"\x00\x00\x00\x04\x00\x00\x00\x00\x00"
@@ -109,7 +111,7 @@ class _Probe:
     async def shows_certificate(self) -> bool:
         """Whether a TLS handshake succeeds, whatever the certificate."""
         try:
-            _, writer = await self._open(_trusting_context())
+            _, writer = await self._open(ssl_context(Tls(insecure=True)))
         except (OSError, TimeoutError):
             return False
         await self._end(writer)
@@ -117,12 +119,8 @@ class _Probe:
 
     async def tls_problem(self, tls: Tls) -> str | None:
         """Why a TLS handshake with these settings fails, or None."""
-        context = _trusting_context() if tls.insecure else ssl.create_default_context()
-        roots = read_pem(tls.ca)
-        if roots is not None:
-            context.load_verify_locations(cadata=roots.decode())
         try:
-            _, writer = await self._open(context, tls.server_name)
+            _, writer = await self._open(await anyio.to_thread.run_sync(ssl_context, tls), tls.server_name)
         except ssl.SSLCertVerificationError as error:
             return f"certificate is not trusted ({error.verify_message})"
         except TimeoutError:
@@ -166,10 +164,3 @@ class _Probe:
                 await writer.wait_closed()
         except (OSError, TimeoutError):
             return
-
-
-def _trusting_context() -> ssl.SSLContext:
-    context = ssl.create_default_context()
-    context.check_hostname = False
-    context.verify_mode = ssl.CERT_NONE
-    return context

@@ -8,6 +8,7 @@ from collections import Counter
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -15,7 +16,7 @@ import trustme
 from aiorocketmq._core.endpoint import Address
 from aiorocketmq._core.remoting.frame import RESPONSE, Frame, FrameReader, encode
 from aiorocketmq._remoting.pool import Pool
-from aiorocketmq._remoting.tls import ssl_context
+from aiorocketmq._transport.trust import ssl_context
 from aiorocketmq.config import Credentials, Tls
 from aiorocketmq.errors import ClosedError, UnreachableError
 
@@ -104,8 +105,11 @@ async def test_behind_a_silent_connection_a_held_request_is_made_once_more_and_o
     await pool.close()
 
 
-async def test_requests_travel_by_tls_both_ways() -> None:
+async def test_requests_travel_by_tls_both_ways(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     authority, client_authority = trustme.CA(), trustme.CA()
+    # The system trusts the server: with roots of its own, a client does not.
+    authority.cert_pem.write_to_path(str(tmp_path / "system.pem"))
+    monkeypatch.setenv("SSL_CERT_FILE", str(tmp_path / "system.pem"))
     server_side = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     authority.issue_cert("broker.test").configure_cert(server_side)
     client_authority.configure_trust(server_side)
@@ -128,11 +132,20 @@ async def test_requests_travel_by_tls_both_ways() -> None:
             key=ours.private_key_pem.bytes(),
             server_name="broker.test",
         )
-        for trusting in (tls, replace(tls, ca=None, insecure=True)):
+        for trusting in (tls, replace(tls, ca=None), replace(tls, ca=None, insecure=True)):
             pool = Pool(credentials=nobody, ssl=ssl_context(trusting), server_name=trusting.server_name)
             assert (await pool.call(address, 1, timeout=5)).code == 0
             await pool.close()
-        wrong = Pool(credentials=nobody, ssl=ssl_context(tls), server_name="other.test")
-        with pytest.raises(UnreachableError, match=r"no TLS with .*check tls= and the server's certificate"):
-            await wrong.call(address, 1, timeout=5)
-        await wrong.close()
+        stranger = trustme.CA().cert_pem
+        stranger.write_to_path(str(tmp_path / "stranger.pem"))
+        for wrong in (
+            replace(tls, server_name="other.test"),
+            replace(tls, ca=stranger.bytes()),
+            replace(tls, ca=tmp_path / "stranger.pem"),
+        ):
+            pool = Pool(credentials=nobody, ssl=ssl_context(wrong), server_name=wrong.server_name)
+            with pytest.raises(
+                UnreachableError, match=r"no TLS with .*check tls= and the server's certificate"
+            ):
+                await pool.call(address, 1, timeout=5)
+            await pool.close()
