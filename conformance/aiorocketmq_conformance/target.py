@@ -74,6 +74,9 @@ class TopicAdmin(Protocol):
     async def set_retention(self, seconds: float) -> None:
         """Set the retention, counted from the store time."""
 
+    async def set_disk_used(self, share: float) -> None:
+        """Set how full the disk of the message log is, 0 to 1."""
+
     async def delete_expired(self) -> None:
         """Delete expired messages now."""
 

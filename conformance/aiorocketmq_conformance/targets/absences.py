@@ -9,6 +9,7 @@ _ALWAYS = {
     "namespace": "it accepts a namespace and drops it",
     "client-properties": "it does not check client properties",
     "@keep": "its retention is in hours, and it deletes whole files of its log",
+    "@disk": "the suite fills no disks",
     "@lag": "it counts whole queues only, without in-flight messages, and the suite does not send these requests",
     "@clock": "its clock is the machine's",
     "batch.receipt=each": "its response to a batch has one entry",

@@ -90,6 +90,10 @@ class FakeAdmin:
         """Set the retention."""
         await self._broker.set_retention(retention=seconds)
 
+    async def set_disk_used(self, share: float) -> None:
+        """Set how full the disk of the message log is."""
+        await self._broker.set_retention(disk_used=share)
+
     async def delete_expired(self) -> None:
         """Delete expired messages now."""
         await self._broker.delete_expired()

@@ -59,6 +59,10 @@ class RemotingAdmin:
         """Refuse: retention of servers is in hours and whole files of their log."""
         raise NotApplicable("retention of servers is in hours, and they delete whole files of a gigabyte")
 
+    async def set_disk_used(self, share: float) -> None:
+        """Refuse."""
+        raise NotApplicable("the suite fills no disks")
+
     async def delete_expired(self) -> None:
         """Refuse, as `set_retention`."""
         await self.set_retention(0.0)
@@ -119,6 +123,10 @@ class NoAdmin:
         raise NotApplicable(self._REASON)
 
     async def set_retention(self, seconds: float) -> None:
+        """Refuse."""
+        raise NotApplicable(self._REASON)
+
+    async def set_disk_used(self, share: float) -> None:
         """Refuse."""
         raise NotApplicable(self._REASON)
 

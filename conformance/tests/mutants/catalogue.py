@@ -38,7 +38,6 @@ UNPROVEN: Mapping[str, str] = {
             "filter.sql-float-int",
             "offset.new-group-start",
             "offset.reset-not-retry",
-            "reb.topic-recreated",
         ),
         "informational: it is recorded and never fails",
     ),

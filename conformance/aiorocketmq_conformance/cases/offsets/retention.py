@@ -9,6 +9,8 @@ from aiorocketmq_conformance.cases.shared.dead_letters import dead_letter_reader
 from aiorocketmq_conformance.cases.shared.queues import REMOTING, RemotingReader, over_remoting, trim
 from aiorocketmq_conformance.consumer import SHORT_POLL
 from aiorocketmq_conformance.fixture import Fixture, once_each
+from aiorocketmq_conformance.probe import requests
+from aiorocketmq_conformance.probe.answers import code_of
 from aiorocketmq_conformance.probe.remoting_answers import response_text
 from aiorocketmq_conformance.tolerances import PROMPT, QUIET_WINDOW
 
@@ -18,8 +20,10 @@ LIVE = ("live-broker-remoting.md 10",)
 # Short enough that clients do not expire before their messages (rule R2.15).
 RETENTION = 60.0
 DAY = 86_400.0
-# Beyond the retention: servers scan every 10 s (section 11).
-OLD = RETENTION + 15.0
+# Servers scan every 10 s (section 11).
+CLEANED = 15.0
+# Beyond the retention.
+OLD = RETENTION + CLEANED
 
 
 @case("keep.acked-stays", rules=("R11.1",), level=SHOULD, needs=("@reset",))
@@ -223,6 +227,42 @@ async def in_message_group(fixture: Fixture) -> None:
 
 
 # Over remoting
+
+
+@case("keep.disk-full", rules=("11", "R11.5"), level=EXTENSION, needs=("@disk",))
+async def disk_full(fixture: Fixture) -> None:
+    """While the disk is more than 90 % full, sends are refused and messages are delivered; then sends are accepted
+    again. The same a second time."""
+    topic, consumer = await fixture.subscribed(1)
+    for turn in ("first", "second"):
+        await fixture.target.admin.set_disk_used(0.9)
+        await fixture.send(topic, f"{turn}, at the limit")
+        await fixture.target.admin.set_disk_used(0.91)
+        reply = await consumer.client.send(requests.message(topic, "refused"))
+        assert code_of(reply) == "INTERNAL_SERVER_ERROR", (
+            f"a send to a full disk was answered {code_of(reply)}"
+        )
+        assert [one.text for one in await consumer.take(1)] == [f"{turn}, at the limit"]
+        await fixture.target.admin.set_disk_used(0.5)
+        await fixture.send(topic, f"{turn}, with room")
+        assert [one.text for one in await consumer.take(1)] == [f"{turn}, with room"]
+
+
+@case("keep.disk-critical", rules=("11", "R11.2"), level=EXTENSION, needs=("@disk", *REMOTING), timeout=120.0)
+async def disk_critical(fixture: Fixture) -> None:
+    """While the disk is more than 85 % full, the oldest messages are deleted before they expire, and sends are
+    accepted."""
+    reader = await over_remoting(fixture)
+    await reader.send(20)
+    await fixture.target.admin.set_disk_used(0.85)
+    await fixture.clock.sleep(CLEANED)
+    assert await reader.query_offset("BEGINNING") == 0
+    await fixture.target.admin.set_disk_used(0.86)
+    await fixture.clock.sleep(CLEANED)
+    first = await reader.query_offset("BEGINNING")
+    assert first in range(1, 20), f"the first of 20 messages is number {first}"
+    await reader.send(1)
+    assert await reader.query_offset("END") == 21
 
 
 @case("keep.read-stays", rules=("R11.1",), level=EXTENSION, needs=REMOTING)
