@@ -96,8 +96,9 @@ async def test_messages_are_found_by_id_key_and_time(place: Place) -> None:
     async with Admin(place.namesrv) as admin:
         before = await send(place, topic, *range(5))
         await indexed(admin, topic, before[-1])
-        await asyncio.sleep(0.01)
+        await asyncio.sleep(0.01)  # servers keep milliseconds
         middle = datetime.now(UTC)
+        await asyncio.sleep(0.01)
         after = await send(place, topic, *range(5, 40))
         await indexed(admin, topic, after[-1])
         message = await admin.message(topic, after[0])
@@ -189,8 +190,9 @@ async def test_a_reset_group_reads_on_from_there(place: Place) -> None:
     async with Admin(place.namesrv) as admin:
         *_, last = await send(place, topic, *range(5))
         await indexed(admin, topic, last)
-        await asyncio.sleep(0.01)
+        await asyncio.sleep(0.01)  # servers keep milliseconds
         middle = datetime.now(UTC)
+        await asyncio.sleep(0.01)
         *_, last = await send(place, topic, *range(5, 10))
         await indexed(admin, topic, last)
         targets: list[tuple[Any, bool, dict[MessageQueue, int], int]] = [
