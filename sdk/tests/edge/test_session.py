@@ -258,6 +258,22 @@ async def test_routes_are_refreshed_and_a_failed_refresh_changes_nothing(
     assert len((await producer._session.route("orders")).queues) == 8
 
 
+async def test_a_route_that_one_client_has_looked_up_again_is_that_of_all_on_its_connection(
+    broker: FakeBroker,
+) -> None:
+    async with (
+        Connection(broker.endpoint) as rocketmq,
+        Producer(rocketmq, topics=["orders"]) as first,
+        Producer(rocketmq, topics=["orders"]) as second,
+    ):
+        await broker.update_topic("orders", queues=8)
+        await first._session.routes.refresh()
+        with broker.faults.fail("QueryRoute") as queries:
+            await second._session.routes.refresh(age=60.0)
+        assert queries.hits == 0
+        assert len((await second._session.route("orders")).queues) == 8
+
+
 async def test_clients_share_one_connection_and_leave_it_open(
     broker: FakeBroker, overheard: Overheard
 ) -> None:

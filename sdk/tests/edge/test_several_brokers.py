@@ -3,7 +3,7 @@
 import asyncio
 from collections import Counter
 from collections.abc import AsyncIterator, Iterable
-from contextlib import AsyncExitStack
+from contextlib import AsyncExitStack, suppress
 
 import pytest
 from aiorocketmq._core.endpoint import Endpoint
@@ -17,6 +17,7 @@ from aiorocketmq_fake import FakeBroker
 from aiorocketmq_fake.core.values.events import PollParked, TransactionChecked, TransactionEnded
 
 from sdk.tests.clients import push_consumer, simple_consumer
+from sdk.tests.waiting import until
 
 
 @pytest.fixture
@@ -104,32 +105,36 @@ async def test_a_push_consumer_polls_every_broker_by_itself(cluster: FakeBroker)
     assert len(counts) == 3
 
 
+def declared(cluster: FakeBroker, *numbers: int) -> list[list[str]]:
+    """The topics that a client has declared to the brokers of these numbers, or to all."""
+    filters = (
+        client.settings.subscription.filters
+        for number in numbers or range(3)
+        for client in cluster._drivers[number].core.clients()
+        if client.settings.subscription is not None
+    )
+    return [sorted(topic for topic, _ in each) for each in filters]
+
+
 async def test_changed_subscriptions_are_declared_to_every_broker(cluster: FakeBroker) -> None:
     await cluster.create_topic("refunds", queues=1)
 
-    def declared() -> list[list[str]]:
-        filters = (
-            client.settings.subscription.filters
-            for driver in cluster._drivers
-            for client in driver.core.clients()
-            if client.settings.subscription is not None
-        )
-        return [sorted(topic for topic, _ in each) for each in filters]
-
-    async def become(*topics: str) -> None:
-        async with asyncio.timeout(10):
-            while declared() != [list(topics)] * 3:  # noqa: ASYNC110 - brokers emit no event for it
-                await asyncio.sleep(0.001)
-
     async with simple_consumer(cluster.endpoint) as consumer:
-        await become("orders")
+        await until(lambda: declared(cluster) == [["orders"]] * 3)
         await consumer.subscribe("refunds")
-        await become("orders", "refunds")
+        await until(lambda: declared(cluster) == [["orders", "refunds"]] * 3)
         await consumer.unsubscribe("orders")
-        await become("refunds")
-        assert declared() == [["refunds"]] * 3
+        await until(lambda: declared(cluster) == [["refunds"]] * 3)
     # Each of them is told that the client leaves.
-    assert declared() == []
+    assert declared(cluster) == []
+
+
+async def test_a_dead_broker_keeps_changed_subscriptions_from_no_other(cluster: FakeBroker) -> None:
+    await cluster.create_topic("refunds", queues=1)
+    async with simple_consumer(cluster.endpoint, subscriptions=["orders", "refunds"]) as consumer:
+        await cluster.brokers[1].crash()
+        await consumer.unsubscribe("orders")
+        await until(lambda: declared(cluster, 0, 2) == [["refunds"]] * 2)
 
 
 async def test_a_send_that_all_brokers_refuse_is_tried_at_each_in_turn(cluster: FakeBroker) -> None:
@@ -189,6 +194,28 @@ async def test_the_connection_to_a_silent_broker_is_replaced_although_others_ans
 
 def any_of(kind: type, events: Iterable[object]) -> bool:
     return any(isinstance(event, kind) for event in events)
+
+
+async def test_transactions_end_at_the_broker_that_has_them(cluster: FakeBroker) -> None:
+    await cluster.create_topic("payments", type="TRANSACTION", queues=1)
+
+    async def check(message: ReceivedMessage) -> Resolution:
+        return Resolution.UNKNOWN
+
+    async with (
+        Producer(cluster.endpoint, topics=["payments"], transaction_checker=check) as producer,
+        AsyncExitStack() as stack,
+    ):
+        events = [await stack.enter_async_context(broker.events.subscribe()) for broker in cluster.brokers]
+        for number in range(6):
+            with suppress(LookupError):
+                async with producer.transaction(Message("payments", b"%d" % number)):
+                    if number >= 3:
+                        raise LookupError
+        for each in events:
+            ends = [event.resolution.name for event in each.take() if isinstance(event, TransactionEnded)]
+            assert ends == ["COMMIT", "ROLLBACK"]
+    assert sorted(message.body for message in cluster.messages("payments")) == [b"0", b"1", b"2"]
 
 
 async def test_a_check_is_answered_at_the_broker_that_has_asked(cluster: FakeBroker) -> None:

@@ -434,6 +434,31 @@ async def test_a_message_that_waited_too_long_for_a_caller_is_given_back(
         assert first.topic == "orders"
 
 
+async def test_what_a_poll_of_several_topics_finds_is_returned_when_one_topic_is_left(
+    still: FakeBroker,
+) -> None:
+    await still.create_topic("refunds", queues=1)
+    async with (
+        asyncio.timeout(20),
+        Producer(still.endpoint) as producer,
+        simple_consumer(still.endpoint, subscriptions=["orders", "refunds"]) as consumer,
+    ):
+        async with still.events.subscribe() as events:
+            receiving = asyncio.create_task(consumer.receive(wait=20))
+            for _ in range(2):
+                async for event in events:
+                    if isinstance(event, PollParked):
+                        break
+        await producer.send(Message("orders", b"1"))
+        await consumer.ack(await receiving)
+        await consumer.unsubscribe("orders")
+        await producer.send(Message("refunds", b"2"))
+        (message,) = await consumer.receive(wait=20)
+        assert (message.body, message.attempt) == (b"2", 1)
+        await message.ack()
+    assert still.leases("billing") == ()
+
+
 async def test_leaving_gives_back_what_no_receive_has_returned(
     broker: FakeBroker, producer: Producer, watching: Watching
 ) -> None:

@@ -15,7 +15,7 @@ from aiorocketmq.message import Message, ReceivedMessage
 from aiorocketmq.producer import Producer
 from aiorocketmq.transaction import Resolution
 from aiorocketmq_fake import EventStream, FakeBroker
-from aiorocketmq_fake.core.values.events import TransactionChecked, TransactionEnded
+from aiorocketmq_fake.core.values.events import Prepared, TransactionChecked, TransactionEnded
 
 from sdk.tests.edge.watching import Watching
 
@@ -210,6 +210,24 @@ async def test_a_half_message_whose_block_never_ran_is_rolled_back_without_askin
         with broker.faults.drop_reply("SendMessage"), pytest.raises(UnreachableError):
             async with producer.transaction(PAYMENT):
                 raise AssertionError("the block ran")
+        await until_asked(broker, events)
+        ended = await next_event(events, TransactionEnded)
+    assert isinstance(ended, TransactionEnded)
+    assert ended.resolution.name == "ROLLBACK"
+    assert checker.asked == []
+
+
+async def test_a_half_message_that_is_cancelled_on_its_way_is_rolled_back_without_asking(
+    broker: FakeBroker,
+) -> None:
+    checker = Checker(Resolution.COMMIT)
+    async with checked_producer(broker, checker) as producer, broker.events.subscribe() as events:
+        entering = asyncio.create_task(leave_open(producer))
+        with broker.faults.drop_reply("SendMessage", hang=True):
+            await next_event(events, Prepared)
+            entering.cancel()
+            with pytest.raises(asyncio.CancelledError):
+                await entering
         await until_asked(broker, events)
         ended = await next_event(events, TransactionEnded)
     assert isinstance(ended, TransactionEnded)

@@ -128,6 +128,15 @@ async def test_what_fails_again_waits_for_the_next_call(place: Place, wire: str)
         assert (await admin.redrive(group)).total == 4
 
 
+async def test_what_could_not_be_sent_is_sent_by_the_next_call(place: Place) -> None:
+    topic, group = await place.topic(), await place.group(max_attempts=2)
+    await kill(place, "namesrv", group, topic, numbered(topic, 1, 2, 3))
+    async with Admin(place.namesrv) as admin:
+        with pytest.raises(TopicNotFoundError):
+            await admin.redrive(group, to=place.name("missing"))
+        assert (await admin.redrive(group)).total == 3
+
+
 async def test_parts_of_any_size_add_up(place: Place) -> None:
     topic, group = await place.topic(), await place.group(max_attempts=2)
     await kill(place, "namesrv", group, topic, numbered(topic, *range(7)))

@@ -365,6 +365,24 @@ async def test_a_listener_may_commit_revoked_queues_and_none_may_later(place: Pl
     assert set(bodies(held)) == sent
 
 
+async def test_a_listener_may_move_the_queues_that_it_is_given(place: Place) -> None:
+    topic, group = await place.topic(queues=3), await place.group()
+    await send(place, topic, 0, 20)
+    ends: dict[MessageQueue, int] = {}
+
+    class Moving:
+        async def revoked(self, queues: Sequence[MessageQueue]) -> None: ...
+
+        async def assigned(self, queues: Sequence[MessageQueue]) -> None:
+            for queue in queues:
+                ends[queue] = await consumer.position(queue)
+                await consumer.seek(queue, 0)
+
+    async with PullConsumer(place.namesrv, group=group, topics=[topic], on_rebalance=Moving()) as consumer:
+        assert len(bodies(await read(consumer, 20))) == 20
+    assert len(ends) == 3
+
+
 async def test_a_broker_that_is_killed_is_read_on_when_it_is_back(place: Place) -> None:
     topic, group = await place.topic(queues=2), await place.group()
     news = News()
