@@ -276,6 +276,7 @@ def test_an_exception_in_a_loop_of_a_producer_is_survived(loop: str, at: int) ->
 def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
     """Back-off between crashes without its seconds: how long it is, its own test shows."""
     monkeypatch.setattr("aiorocketmq._aio.tasks.failure_pause", lambda crashes, **_: 0.001)
+    monkeypatch.setattr("aiorocketmq._aio.tasks._ONE_TIME", 0.0)
 
 
 @pytest.mark.parametrize("loop", ["receiving from", "the settings stream"])
