@@ -13,6 +13,7 @@ from aiorocketmq import AveragelyByCircle, MessageQueue, Timeouts
 from aiorocketmq._core.remoting.frame import ONE_WAY, Frame, encode
 from aiorocketmq._pull import rebalancing
 from aiorocketmq._remoting.codes import RequestCode, ResponseCode
+from aiorocketmq._remoting.session import RemotingSession
 from aiorocketmq._transport.network import Environment
 from aiorocketmq._version import version
 
@@ -48,6 +49,28 @@ async def test_a_member_is_known_again_as_soon_as_its_connection_is(start: Start
         assert reader.health().connected
     (goodbye,) = requests(server, RequestCode.UNREGISTER_CLIENT)
     assert goodbye.fields == {"clientID": heartbeat["clientID"], "consumerGroup": "g"}
+
+
+async def test_a_member_is_connected_when_all_brokers_of_its_topics_know_it(start: Start) -> None:
+    script, second = Script(), Script()
+    server, other = await start(script), await start(second)
+    route = json.loads(script.route())
+    for part, fields in (("brokerDatas", {"brokerAddrs": {"0": second.address}}), ("queueDatas", {})):
+        route[part].append({**route[part][0], **fields, "brokerName": "broker-b"})
+    script.answers[RequestCode.GET_ROUTEINFO_BY_TOPIC] = lambda frame: answer(
+        frame, body=json.dumps(route).encode()
+    )
+    async with consumer(server, topics=["T"]) as reader:
+        await seen(other, RequestCode.HEART_BEAT)
+        await until(lambda: reader.health().connected)
+        session = reader._session
+        assert isinstance(session, RemotingSession)
+        second.answers[RequestCode.HEART_BEAT] = lambda frame: answer(frame, 1, remark="not now")
+        session._due.set()
+        await until(lambda: not reader.health().connected)
+        del second.answers[RequestCode.HEART_BEAT]
+        session._due.set()
+        await until(lambda: reader.health().connected)
 
 
 async def test_a_member_that_is_named_once_for_each_of_its_connections_counts_once(start: Start) -> None:
