@@ -83,7 +83,7 @@ async def test_a_route_that_does_not_follow_is_reported(serve: Serve) -> None:
     broker = Broker(answers={17: reply})
     server = await serve(broker)
     broker.address = str(server.address)
-    async with Admin(f"namesrv://{server.address}", timeout=0.1) as admin:
+    async with Admin(f"namesrv://{server.address}", timeout=1.0) as admin:
         with pytest.raises(
             UnreachableError, match="'orders' was altered, but no route shows the change"
         ) as caught:
