@@ -139,7 +139,7 @@ class Message:
         kinds_given = [name for name in kinds if getattr(self, name) is not None]
         if len(kinds_given) > 1:
             raise ValueError(
-                f"at most one of {', '.join(kinds)} may be kinds_given, not {' and '.join(kinds_given)}"
+                f"at most one of {', '.join(kinds)} may be given, not {' and '.join(kinds_given)}"
             )
         if self.message_group is not None:
             _check_text("message_group", self.message_group)

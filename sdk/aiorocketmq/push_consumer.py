@@ -241,9 +241,7 @@ class PushConsumer:
         running = self._open()
         wanted = filter_of(topic, wanted)
         handler = handler or self._handler
-        if handler is not None:
-            self._handlers.set(topic, handler)
-        elif not self._handlers.has(topic):
+        if handler is None and not self._handlers.has(topic):
             raise ValueError(f"topic {topic!r} has no handler; give handler=")
         await self._wire.check(topic)
         async with self._changing:
@@ -254,6 +252,9 @@ class PushConsumer:
             except RocketMQError:
                 await self._declare(before)
                 raise
+            # Its first poll has begun without an await in between: no message can be here yet.
+            if handler is not None:
+                self._handlers.set(topic, handler)
 
     async def unsubscribe(self, topic: str) -> None:
         """Stop receiving `topic`; messages in flight are still handled. No effect if it is not subscribed.

@@ -9,7 +9,7 @@ from dataclasses import replace
 from weakref import WeakKeyDictionary
 
 from opentelemetry import propagate, trace
-from opentelemetry.context import Context
+from opentelemetry.context import Context, get_current
 from opentelemetry.trace import (
     Link,
     NonRecordingSpan,
@@ -126,6 +126,7 @@ class Spans:
     @contextmanager
     def processing(self, message: ReceivedMessage, context: Context | None = None) -> Iterator[Span]:
         """Return a span around the work on one message; `context` replaces the current one if the message has none."""
+        context = get_current() if context is None else context
         sent_in = _sent_in(message)
         attributes = _of_received(message)
         arrival = self._in_flight.of(message)

@@ -70,6 +70,7 @@ class _Attempt:
         self._routes = routes
         self._diagnosis: Diagnosis | None = None
         self._tried: list[str] = []
+        self._group_unknown = 0
         self.last: RocketMQError | None = None
 
     async def until_it_works(self) -> None:
@@ -83,7 +84,8 @@ class _Attempt:
         self.last = error
         self._tried.append(error.text)
         failures = len(self._tried)
-        if isinstance(error, GroupNotFoundError) and failures >= _GROUP_TRIES:
+        self._group_unknown += isinstance(error, GroupNotFoundError)
+        if self._group_unknown >= _GROUP_TRIES:
             return None
         level = logging.WARNING if failures == 1 else logging.DEBUG
         logger.log(level, "start at %s failed, retrying: %s", self._session.access, error)

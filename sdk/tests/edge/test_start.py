@@ -9,6 +9,7 @@ from collections.abc import Awaitable, Callable
 from contextlib import AbstractAsyncContextManager
 
 import pytest
+from aiorocketmq._session.start import _Attempt
 from aiorocketmq.config import Credentials, Timeouts, Tls
 from aiorocketmq.connection import Connection
 from aiorocketmq.errors import (
@@ -331,6 +332,14 @@ async def test_an_unknown_group_where_the_server_refuses_it() -> None:
     assert isinstance(error, GroupNotFoundError)
     assert error.group == "billing"
     assert "create the consumer group first" in str(error)
+
+
+def test_other_failures_do_not_count_for_a_group_that_may_appear() -> None:
+    session = SimpleConsumer("127.0.0.1:8081", group="billing", subscriptions=["orders"])._session
+    attempt = _Attempt(session, session.routes, None)
+    away, unknown = UnreachableError("away"), GroupNotFoundError("unknown")
+    failures = (away, away, unknown, unknown, away, unknown)
+    assert [attempt._delay_after(each) is None for each in failures] == [False] * 5 + [True]
 
 
 async def test_credentials_that_the_server_refuses(broker: FakeBroker, soon: Timeouts) -> None:

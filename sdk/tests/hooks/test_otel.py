@@ -215,6 +215,20 @@ async def test_a_message_of_a_simple_consumer_is_processed_in_a_span_by_hand(
     assert acked.parent.span_id == processed.context.span_id
 
 
+async def test_work_by_hand_on_a_message_without_a_trace_is_part_of_the_current_one(
+    broker: FakeBroker, telescope: Telescope
+) -> None:
+    async with Producer(broker.endpoint) as producer:
+        await producer.send(Message("orders", b"x"))
+    async with simple_consumer(broker.endpoint, hooks=[telescope.hook]) as consumer:
+        (message,) = await consumer.receive(wait=5)
+        with telescope.tracer.start_as_current_span("nightly run") as own, telescope.hook.processing(message):
+            await message.ack()
+    processed = telescope.span("process orders")
+    assert processed.parent is not None
+    assert processed.parent.span_id == own.get_span_context().span_id
+
+
 async def test_without_a_tracer_provider_nothing_is_added_to_a_message(broker: FakeBroker) -> None:
     async with Producer(broker.endpoint, hooks=[OpenTelemetryHook()]) as producer:
         await producer.send(Message("orders", b"x"))

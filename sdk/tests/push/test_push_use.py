@@ -14,6 +14,7 @@ from aiorocketmq_fake import FakeBroker
 from aiorocketmq_fake.core.values.events import Acked, Delivered, LeaseChanged
 
 from sdk.tests.clients import push_consumer
+from sdk.tests.waiting import until
 
 # Wrong use
 
@@ -179,6 +180,25 @@ async def test_a_topic_that_is_not_assigned_is_not_declared_either(
         ):
             await consumer.subscribe("refunds")
         assert consumer._session.declaration.all_topics == ("orders",)
+
+
+async def test_a_refused_change_of_a_subscription_leaves_its_handler_and_a_later_one_replaces_it(
+    broker: FakeBroker, producer: Producer, seen: Any
+) -> None:
+    replaced: list[bytes] = []
+
+    async def other(message: ReceivedMessage) -> None:
+        replaced.append(message.body)
+
+    async with push_consumer(broker.endpoint, handler=seen) as consumer:
+        with broker.faults.refuse("QueryAssignment", "FORBIDDEN"), pytest.raises(PermissionDeniedError):
+            await consumer.subscribe("orders", handler=other)
+        await producer.send(Message("orders", b"1"))
+        await seen.ends(1)
+        await consumer.subscribe("orders", handler=other)
+        await producer.send(Message("orders", b"2"))
+        await until(lambda: replaced)
+    assert (seen.bodies, replaced) == ([b"1"], [b"2"])
 
 
 async def test_a_trial_of_a_topic_without_handler_has_failed(
