@@ -13,6 +13,8 @@ from aiorocketmq.errors import RocketMQError
 from aiorocketmq_conformance.case import EXTENSION, case
 from aiorocketmq_conformance.cases.shared.queues import REMOTING, over_remoting
 from aiorocketmq_conformance.fixture import Fixture
+from aiorocketmq_conformance.probe import requests
+from aiorocketmq_conformance.probe.remoting_answers import response_text
 from aiorocketmq_conformance.tolerances import PROMPT
 
 RULES = ("remoting-protocol.md 6.16",)
@@ -89,7 +91,7 @@ async def groups(fixture: Fixture) -> None:
 
 
 @case(
-    "admin.order-switched", rules=("R8.21",), level=EXTENSION, needs=(*REMOTING, "type.fifo"), timeout=120.0
+    "admin.order-switched", rules=("R8.21",), level=EXTENSION, needs=(*REMOTING, "type.fifo"), timeout=300.0
 )
 async def order_switched(fixture: Fixture) -> None:
     """A group that an administrator switches between ordered and normal continues in each of its topics."""
@@ -143,6 +145,46 @@ async def fewer_queues(fixture: Fixture) -> None:
         for queue in range(3):
             answer = await reader.probe.pull(reader.topic, reader.group, 0, queue=queue, poll=PROMPT)
             assert [record.body for record in answer.records] == [f"m{queue}".encode()]
+
+
+@case(
+    "admin.uneven-queues",
+    rules=("R3.1", "R3.7"),
+    level=EXTENSION,
+    needs=(*REMOTING, "type.fifo"),
+    timeout=120.0,
+)
+async def uneven_queues(fixture: Fixture) -> None:
+    """A topic with more queues to read than to write, or fewer, is written to the latter, and an ordered group is
+    assigned the former."""
+    topic, group = await fixture.topic(4, type="FIFO"), await fixture.group(ordered=True)
+    client, administrator = await fixture.client(), fixture.member()
+    await client.send_settings(requests.consumer_settings(group, {topic: "*"}))
+    for readable, writable in ((3, 1), (2, 4)):
+        numbers = {
+            "readQueueNums": readable,
+            "writeQueueNums": writable,
+            "perm": 6,
+            "topicFilterType": "SINGLE_TAG",
+        }
+        fields = {"topic": topic, "defaultTopic": "TBW102", "topicSysFlag": 0, "order": "false", **numbers}
+        answer = await administrator.ask(topic, RequestCode.UPDATE_AND_CREATE_TOPIC, fields)
+        assert answer.code == ResponseCode.SUCCESS, response_text(answer)
+        # Proxies see the change at their next route refresh.
+        until = fixture.clock.now() + fixture.number("route.high") + PROMPT
+        while True:
+            response = await client.query_assignment(topic, group)
+            assigned = sorted(assignment.message_queue.id for assignment in response.assignments)
+            if assigned == list(range(readable)):
+                break
+            assert fixture.clock.now() < until, f"{readable} queues can be read, assigned are {assigned}"
+            await fixture.clock.sleep(1.0)
+        for number in range(12):
+            await fixture.send(topic, "m", group=f"g{number}")
+    # The second half is written to all four, of which the first two can be read.
+    first = await administrator.end(topic, RequestCode.GET_MAX_OFFSET)
+    assert first is not None
+    assert 12 <= first < 24, f"{first} of 24 messages are in the first queue"
 
 
 @case("admin.progress", rules=RULES, level=EXTENSION, needs=REMOTING)
