@@ -8,6 +8,7 @@ import sys
 
 import pytest
 from aiorocketmq.cli import program
+from aiorocketmq.errors import RocketMQError, ServerError, UsageError
 
 COMMANDS = ("audit", "client", "conformance", "demo", "fake", "group", "message", "receive", "send", "topic")
 
@@ -89,6 +90,18 @@ def test_a_missing_extra_is_named_with_the_command_that_brings_it(
     monkeypatch.setattr(program.program, "main", ask_for_spark)
     assert program.run(["audit"]) == 2
     assert "pip install 'aiorocketmq[spark]'" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(("error", "code"), [(UsageError("not so"), 2), (ServerError("not now"), 4)])
+def test_wrong_use_and_a_refusal_of_a_server_have_codes_of_their_own(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], error: RocketMQError, code: int
+) -> None:
+    def fail(**options: object) -> None:
+        raise error
+
+    monkeypatch.setattr(program.program, "main", fail)
+    assert program.run(["topic"]) == code
+    assert capsys.readouterr().err == f"aiorocketmq: {error}\n"
 
 
 def test_a_defect_shows_its_lines_and_is_no_verdict(

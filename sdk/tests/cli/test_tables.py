@@ -21,6 +21,14 @@ def test_a_pipe_gets_whole_names_in_columns(capsys: pytest.CaptureFixture[str]) 
     assert first == f"{'A' * 40}  {'x' * 40}"
 
 
+def test_zeros_are_values(capsys: pytest.CaptureFixture[str]) -> None:
+    show([{"lag": 0, "ordered": False, "at": None, "tag": "", "keys": []}], as_json=False)
+    assert [line.split() for line in capsys.readouterr().out.splitlines()] == [
+        ["lag", "ordered"],
+        ["0", "no"],
+    ]
+
+
 def test_a_narrow_terminal_gets_a_line_for_each_field() -> None:
     code = f"from aiorocketmq.cli.tables import show; show({WIDE!r}, as_json=False)"
     assert in_terminal(code) == f"id  {'A' * 40}\nat  {'x' * 40}\n\nid  B\n"

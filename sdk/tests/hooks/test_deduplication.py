@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from aiorocketmq._deduplication import sqlite
 from aiorocketmq.connection import Connection
 from aiorocketmq.deduplication import (
     Claim,
@@ -173,6 +174,22 @@ async def test_a_memory_store_forgets_the_oldest_beyond_its_size() -> None:
     assert len(store) == 2
     assert await store.claim("1", "b", 60) is Claim.GRANTED
     assert await store.claim("3", "b", 60) is Claim.DONE
+
+
+async def test_a_sqlite_store_removes_what_has_ended_and_nothing_else(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sqlite, "_SWEEP_EVERY", 3)
+    now = [1000.0]
+    async with SqliteStore(tmp_path / "handled.db", clock=lambda: now[0]) as store:
+        await store.claim("ended", "a", 1)
+        await store.claim("running", "a", 60)
+        now[0] += 2
+        await store.claim("third", "a", 600)
+        assert store._database is not None
+        kept = store._database.execute("SELECT key FROM handled ORDER BY key").fetchall()
+        assert kept == [("running",), ("third",)]
+        assert await store.claim("running", "b", 60) is Claim.HELD
 
 
 async def test_a_sqlite_store_outlives_its_process_and_is_open_only_inside_its_block(tmp_path: Path) -> None:

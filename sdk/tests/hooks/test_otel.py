@@ -440,6 +440,17 @@ async def test_messages_that_travel_together_have_a_span_and_a_context_each(
     assert ids == {message.message_id for message in broker.messages("orders")}
 
 
+async def test_a_message_that_is_sent_on_carries_the_context_of_its_new_send(
+    broker: FakeBroker, telescope: Telescope
+) -> None:
+    old = "00-" + "1" * 32 + "-" + "2" * 16 + "-01"
+    async with Producer(broker.endpoint, hooks=[telescope.hook]) as producer:
+        await producer.send(Message("orders", b"x", properties={"traceparent": old}))
+    (stored,) = broker.messages("orders")
+    span = telescope.span("send orders")
+    assert stored.properties["traceparent"].split("-")[2] == trace.format_span_id(span.context.span_id)
+
+
 async def test_a_transactional_message_carries_its_context_too(
     broker: FakeBroker, telescope: Telescope
 ) -> None:

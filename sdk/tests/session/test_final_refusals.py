@@ -86,9 +86,11 @@ async def test_a_failure_outside_of_run_is_raised_when_the_block_is_left(broker:
     consumer = push(broker, wanted=Sql("amount > ' AND"))
     consumer._session.on_failure.append(stopped.set)
     async with asyncio.timeout(PATIENCE):
-        with pytest.raises(IllegalFilterError):
+        with pytest.raises(IllegalFilterError):  # noqa: PT012 - the block is what raises
             async with consumer:
                 await stopped.wait()
+                health = consumer.health()
+                assert (health.running, health.connected, health.is_ready) == (True, True, False)
     assert isinstance(consumer.health().failure, IllegalFilterError)
     assert not consumer.is_ready
 
