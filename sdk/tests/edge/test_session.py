@@ -10,11 +10,12 @@ import pytest
 from aiorocketmq._core.endpoint import Endpoint
 from aiorocketmq._session.session import Session
 from aiorocketmq._session.upkeep import Periods, Upkeep
+from aiorocketmq._transport.credentials import FRESH, CredentialSource
 from aiorocketmq._transport.grpcio import GrpcioTransport
 from aiorocketmq._transport.interface import Metadata
 from aiorocketmq.config import Credentials, Retry, Timeouts
 from aiorocketmq.connection import Connection
-from aiorocketmq.errors import ClosedError, RocketMQError, UnreachableError
+from aiorocketmq.errors import ClosedError, CredentialsProviderError, RocketMQError, UnreachableError
 from aiorocketmq.message import Message, ReceivedMessage
 from aiorocketmq.producer import Producer
 from aiorocketmq.pull_consumer import PullConsumer
@@ -454,6 +455,25 @@ async def test_regular_jobs_continue_whatever_one_of_them_raises(
     assert overheard.names().count("QueryRoute") > 1
     assert "credentials failed, retrying: the credentials provider failed" in caplog.text
     assert overheard.calls[-1][2]["authorization"].startswith("MQv2-HMAC-SHA1 Credential=key")
+
+
+async def test_a_provider_that_failed_is_asked_again_by_the_next_call() -> None:
+    results: list[Credentials | Exception] = [
+        Credentials("first", "secret"), LookupError("locked"), Credentials("second", "secret")
+    ]  # fmt: skip
+
+    async def provider() -> Credentials:
+        result = results.pop(0)
+        if isinstance(result, Exception):
+            raise result
+        return result
+
+    source = CredentialSource(provider, wall=lambda: 0.0)
+    assert await source.now() == await source.now() == Credentials("first", "secret")
+    source._asked_at -= FRESH
+    with pytest.raises(CredentialsProviderError, match="locked"):
+        await source.now()
+    assert await source.now() == Credentials("second", "secret")
 
 
 async def test_settings_and_commands_that_mean_nothing_to_a_client_are_passed_over(

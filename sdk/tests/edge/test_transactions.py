@@ -20,6 +20,8 @@ from aiorocketmq.transaction import Resolution
 from aiorocketmq_fake import EventStream, FakeBroker
 from aiorocketmq_fake.core.values.events import Prepared, TransactionEnded
 
+from sdk.tests.waiting import until
+
 PAYMENT = Message("payments", b"42", tag="paid", keys=["k"], properties={"source": "web"})
 
 
@@ -153,6 +155,24 @@ async def test_a_cancellation_during_the_commit_does_not_stop_it(
             working.cancel()
             with pytest.raises(asyncio.CancelledError):
                 await working
+    assert bodies(broker) == [b"42"]
+
+
+async def test_a_commit_on_its_way_is_not_stopped_by_a_cancellation(
+    broker: FakeBroker, producer: Producer
+) -> None:
+    async def work() -> None:
+        async with producer.transaction(PAYMENT):
+            pass
+
+    with broker.faults.delay("EndTransaction", 0.1) as late:
+        working = asyncio.create_task(work())
+        await until(lambda: late.hits)
+        working.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await working
+        assert bodies(broker) == []
+        await until(lambda: bodies(broker))
     assert bodies(broker) == [b"42"]
 
 

@@ -109,6 +109,8 @@ def test_an_error_of_many_sends_carries_both_kinds_in_order() -> None:
     assert (error.receipts, error.errors) == ((receipt,), (passing, final))
     assert error.may_retry
     assert not error.may_have_taken_effect
+    final.may_have_taken_effect = True
+    assert SendManyError("x", outcomes=(passing, receipt, final)).may_have_taken_effect
 
 
 def test_an_error_of_many_acks_names_those_that_failed() -> None:
