@@ -126,6 +126,8 @@ async def test_more_than_the_quota_is_refused_and_changes_nothing(lite_broker: F
         with pytest.raises(QuotaExceededError, match="6 lite topics are more than the 5"):
             await consumer.add_lite_topics("d", "e", "f")
         assert consumer.lite_topics == {"a", "b", "c"}
+        await consumer.add_lite_topics("a", "b", "c", "d", "e")
+        assert consumer.lite_topics == {"a", "b", "c", "d", "e"}
 
 
 async def test_a_handler_that_asks_for_later_suspends_its_lite_topic(

@@ -17,7 +17,7 @@ from aiorocketmq._remoting.session import RemotingSession
 from aiorocketmq._transport.network import Environment
 from aiorocketmq._version import version
 
-from sdk.tests.remoting.script import QUEUE, Reply, Script, Start, answer, consumer, requests, seen
+from sdk.tests.remoting.script import QUEUE, Reply, Script, Server, Start, answer, consumer, requests, seen
 from sdk.tests.waiting import until
 
 
@@ -51,15 +51,29 @@ async def test_a_member_is_known_again_as_soon_as_its_connection_is(start: Start
     assert goodbye.fields == {"clientID": heartbeat["clientID"], "consumerGroup": "g"}
 
 
-async def test_a_member_is_connected_when_all_brokers_of_its_topics_know_it(start: Start) -> None:
-    script, second = Script(), Script()
-    server, other = await start(script), await start(second)
+async def start_two(start: Start, script: Script, second: Script) -> tuple[Server, Server]:
+    """Start two brokers of the topic, the first of which is the name server."""
+    servers = await start(script), await start(second)
     route = json.loads(script.route())
     for part, fields in (("brokerDatas", {"brokerAddrs": {"0": second.address}}), ("queueDatas", {})):
         route[part].append({**route[part][0], **fields, "brokerName": "broker-b"})
     script.answers[RequestCode.GET_ROUTEINFO_BY_TOPIC] = lambda frame: answer(
         frame, body=json.dumps(route).encode()
     )
+    return servers
+
+
+async def test_a_broker_that_does_not_unlock_keeps_the_others_locked_no_longer(start: Start) -> None:
+    refusing = {RequestCode.UNLOCK_BATCH_MQ: lambda frame: answer(frame, ResponseCode.SYSTEM_ERROR)}
+    servers = await start_two(start, Script(dict(refusing)), Script(dict(refusing)))
+    async with consumer(servers[0], topics=["T"], ordered=True) as reader:
+        await until(lambda: len(reader.assigned) == 2)
+    assert [len(requests(server, RequestCode.UNLOCK_BATCH_MQ)) for server in servers] == [1, 1]
+
+
+async def test_a_member_is_connected_when_all_brokers_of_its_topics_know_it(start: Start) -> None:
+    script, second = Script(), Script()
+    server, other = await start_two(start, script, second)
     async with consumer(server, topics=["T"]) as reader:
         await seen(other, RequestCode.HEART_BEAT)
         await until(lambda: reader.health().connected)
