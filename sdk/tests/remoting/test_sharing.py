@@ -64,8 +64,10 @@ async def start_two(start: Start, script: Script, second: Script) -> tuple[Serve
 
 
 async def test_a_broker_that_does_not_unlock_keeps_the_others_locked_no_longer(start: Start) -> None:
-    refusing = {RequestCode.UNLOCK_BATCH_MQ: lambda frame: answer(frame, ResponseCode.SYSTEM_ERROR)}
-    servers = await start_two(start, Script(dict(refusing)), Script(dict(refusing)))
+    scripts = Script(), Script()
+    for script in scripts:
+        script.answers[RequestCode.UNLOCK_BATCH_MQ] = lambda frame: answer(frame, ResponseCode.SYSTEM_ERROR)
+    servers = await start_two(start, *scripts)
     async with consumer(servers[0], topics=["T"], ordered=True) as reader:
         await until(lambda: len(reader.assigned) == 2)
     assert [len(requests(server, RequestCode.UNLOCK_BATCH_MQ)) for server in servers] == [1, 1]
