@@ -25,6 +25,8 @@ from aiorocketmq.producer import Producer
 from aiorocketmq_fake import EventStream, FakeBroker
 from aiorocketmq_fake.core.values.events import Stored
 
+from sdk.tests.clients import simple_consumer
+
 
 async def until(events: EventStream, kind: type) -> None:
     async for event in events:
@@ -49,6 +51,15 @@ async def test_a_sent_message_is_stored_with_all_that_it_carries(
     )
     assert stored.born_at is not None
     assert stored.born_at > 1_600_000_000
+
+
+async def test_every_priority_arrives_also_the_lowest(broker: FakeBroker, producer: Producer) -> None:
+    await broker.create_topic("urgent", type="PRIORITY")
+    for priority in (0, 2):
+        await producer.send(Message("urgent", b"x", priority=priority))
+    async with simple_consumer(broker.endpoint, subscriptions=["urgent"]) as consumer:
+        messages = [*await consumer.receive(wait=5), *await consumer.receive(wait=5)]
+    assert [message.priority for message in messages] == [2, 0]
 
 
 async def test_a_topic_that_was_not_declared_is_found_at_its_first_send(broker: FakeBroker) -> None:

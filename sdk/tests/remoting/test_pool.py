@@ -15,6 +15,8 @@ import pytest
 import trustme
 from aiorocketmq._core.endpoint import Address
 from aiorocketmq._core.remoting.frame import RESPONSE, Frame, FrameReader, encode
+from aiorocketmq._remoting.codes import RequestCode
+from aiorocketmq._remoting.name_servers import NameServers
 from aiorocketmq._remoting.pool import Pool
 from aiorocketmq._transport.trust import ssl_context
 from aiorocketmq.config import Credentials, Tls
@@ -149,3 +151,29 @@ async def test_requests_travel_by_tls_both_ways(tmp_path: Path, monkeypatch: pyt
             ):
                 await pool.call(address, 1, timeout=5)
             await pool.close()
+
+
+async def test_name_servers_are_asked_in_turn_beginning_with_the_last_that_answered(serve: Serve) -> None:
+    away: set[int] = set()
+    asked: list[int] = []
+
+    def reply(number: int) -> Callable[[Frame], Frame | bytes]:
+        def reply(frame: Frame) -> Frame | bytes:
+            if asked[-1:] != [number]:  # a connection that breaks is tried once more
+                asked.append(number)
+            return b"" if number in away else ok(frame)
+
+        return reply
+
+    servers = [await serve(reply(number)) for number in range(3)]
+    pool = Pool(credentials=nobody)
+    names = NameServers(pool, [server.address for server in servers], timeout=5.0)
+    for absent, expected in (
+        (set(), [0]), ({0}, [0, 1]), ({0}, [1]), ({1, 2}, [1, 2, 0]), (set(), [0]), ({0, 1}, [0, 1, 2])
+    ):  # fmt: skip
+        away.clear()
+        away.update(absent)
+        asked.clear()
+        await names.ask(RequestCode.GET_BROKER_CLUSTER_INFO, {})
+        assert asked == expected
+    await pool.close()
