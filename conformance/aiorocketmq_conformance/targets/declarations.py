@@ -143,19 +143,8 @@ CLUSTER_NUMBERS: Mapping[str, Number] = MappingProxyType(
 _APACHE = COMMON_CAPABILITIES | {"type.priority", "suspend", "tls", "batch-delays", "large-delays"}
 # Of whoever controls the server's process.
 ABILITIES = frozenset(
-    {
-        "@clock",
-        "@restart",
-        "@process",
-        "@keep",
-        "@disk",
-        "@trim",
-        "@lag",
-        "@acl",
-        "@verify",
-        "@throttle",
-        "@lite-life",
-    }
+    {"@clock", "@restart", "@process", "@keep", "@disk", "@trim", "@lag"}
+    | {"@acl", "@verify", "@throttle", "@lite-life"}
 )
 _FAKE = _APACHE | PREPARATION | ABILITIES | {"auth", "remoting"}
 

@@ -91,7 +91,7 @@ async def groups(fixture: Fixture) -> None:
 
 
 @case(
-    "admin.order-switched", rules=("R8.21",), level=EXTENSION, needs=(*REMOTING, "type.fifo"), timeout=300.0
+    "admin.order-switched", rules=("R8.21",), level=EXTENSION, needs=(*REMOTING, "type.fifo"), timeout=120.0
 )
 async def order_switched(fixture: Fixture) -> None:
     """A group that an administrator switches between ordered and normal continues in each of its topics."""
@@ -152,7 +152,7 @@ async def fewer_queues(fixture: Fixture) -> None:
     rules=("R3.1", "R3.7"),
     level=EXTENSION,
     needs=(*REMOTING, "type.fifo"),
-    timeout=120.0,
+    timeout=300.0,
 )
 async def uneven_queues(fixture: Fixture) -> None:
     """A topic with more queues to read than to write, or fewer, is written to the latter, and an ordered group is
