@@ -57,6 +57,14 @@ def test_a_topic_without_a_writable_queue_has_no_candidates() -> None:
     assert choice.of_message_group(route, "g") is None
 
 
+def test_a_topic_accepts_what_one_of_its_writable_queues_does() -> None:
+    normal, fifo, delay = map(frozenset, (["NORMAL"], ["FIFO"], ["DELAY"]))
+    queues = [queue("a", 0, accepts=normal), queue("b", 0, B, accepts=fifo)]
+    closed = queue("a", 1, writable=False, accepts=delay)
+    assert Route("t", [*queues, closed]).accepts == normal | fifo
+    assert Route("t", [closed, queue("a", 2)]).accepts == frozenset()
+
+
 def test_a_message_group_always_goes_to_the_same_queue() -> None:
     choice = QueueChoice(Random(1))
     assert {choice.of_message_group(TWO_BROKERS, "group0") for _ in range(5)} == {TWO_BROKERS.writable[0]}

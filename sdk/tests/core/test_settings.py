@@ -38,6 +38,12 @@ def test_a_group_can_stop_being_ordered() -> None:
     assert ServerSettings(ordered=True).merged(Answer(ordered=False)).ordered is False
 
 
+def test_a_server_can_stop_checking_types_of_messages() -> None:
+    after = ServerSettings().merged(Answer(validate_message_type=False))
+    assert after.validate_message_type is False
+    assert after.merged(Answer()).validate_message_type is False
+
+
 def test_a_producer_takes_the_waits_and_keeps_its_own_number_of_attempts() -> None:
     after = ServerSettings().merged(Answer(backoff=FORMULA), own_attempts=5)
     assert (after.backoff.max_attempts, after.backoff.multiplier) == (5, 2.0)

@@ -52,6 +52,14 @@ async def test_a_body_arrives_as_it_was_sent_whether_it_was_worth_packing_or_not
     assert len(stored.body) == len(body) if len(body) in (5, 10_000) else len(stored.body) < len(body) / 10
 
 
+@pytest.mark.parametrize(("size", "is_packed"), [(99, False), (100, True)])
+async def test_a_body_is_packed_from_the_threshold_on(broker: FakeBroker, size: int, is_packed: bool) -> None:
+    async with Producer(broker.endpoint, compression=Compression(threshold=100)) as producer:
+        await producer.send(Message("orders", b"x" * size))
+    (stored,) = broker.messages("orders")
+    assert (len(stored.body) < size) is is_packed
+
+
 async def test_the_limit_is_for_what_travels(broker: FakeBroker) -> None:
     async with Producer(broker.endpoint, compression=Compression()) as producer:
         await producer.send(Message("orders", b"x" * (LIMIT + 1)))

@@ -66,3 +66,9 @@ async def _sends_run_alone_and_in_order(actions: list[tuple[str, str]]) -> None:
 async def _settle() -> None:
     for _ in range(8):
         await asyncio.sleep(0)
+
+
+async def test_a_message_group_of_another_topic_is_another_one() -> None:
+    locks = GroupLocks()
+    async with locks.of("orders", "a", math.inf) as first, locks.of("refunds", "a", 0.0) as second:
+        assert (first, second, len(locks)) == (True, True, 2)

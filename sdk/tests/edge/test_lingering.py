@@ -9,7 +9,7 @@ import pytest
 from aiorocketmq._core.endpoint import Endpoint
 from aiorocketmq._produce.requests import BatchRequest
 from aiorocketmq._transport.grpcio import GrpcioTransport
-from aiorocketmq._transport.interface import Metadata
+from aiorocketmq._transport.interface import Metadata, TransportError
 from aiorocketmq.config import Retry, Timeouts
 from aiorocketmq.errors import (
     BusyError,
@@ -207,6 +207,17 @@ async def test_each_send_of_a_lost_batch_gets_the_error_of_its_own(
         assert isinstance(outcome, kind)
         assert (outcome.code_name, outcome.topic, outcome.server_text) == (code, "orders", "because")
         assert outcome.request_id
+
+
+async def test_each_send_of_a_batch_without_an_answer_gets_the_cause_as_well(broker: FakeBroker) -> None:
+    async with Producer(broker.endpoint, topics=["orders"], linger=0, retry=Retry(attempts=1)) as producer:
+        with broker.faults.drop_reply("SendMessage"):
+            sends = (producer.send(each) for each in numbered(3))
+            outcomes = await asyncio.gather(*sends, return_exceptions=True)
+    for outcome in outcomes:
+        assert isinstance(outcome, UnreachableError)
+        assert (outcome.may_have_taken_effect, outcome.may_retry) == (True, True)
+        assert isinstance(outcome.__cause__, TransportError)
 
 
 async def test_closing_sends_what_lingers(broker: FakeBroker) -> None:

@@ -135,9 +135,10 @@ async def test_many_are_given_up_when_none_was_stored_for_a_budget(
         assert (outcome.timed_out, outcome.topic, outcome.may_have_taken_effect) == (True, "orders", False)
 
 
-@pytest.mark.parametrize(("at_once", "most"), [(1, 1), (2, 2), (3, 3), (4, 4), (9, 4)])
+@pytest.mark.parametrize(("at_once", "most"), [(1, 1), (2, 2), (3, 3), (4, 4), (5, 5), (9, 5)])
 async def test_so_many_of_many_are_sent_at_once(broker: FakeBroker, at_once: int, most: int) -> None:
-    """Of seven messages, four of them of one message group: these are sent one after the other."""
+    """Of nine messages, four are of one message group, and two of another topic's group of that name: those of a group
+    are sent one after the other."""
     running: list[int] = []
     under_way = 0
 
@@ -151,9 +152,10 @@ async def test_so_many_of_many_are_sent_at_once(broker: FakeBroker, at_once: int
         return SendReceipt("M", "orders", None, 0)
 
     messages = [ORDER] * 3 + [Message("orders", b"x", message_group="g")] * 4
+    messages += [Message("refunds", b"x", message_group="g")] * 2
     async with Producer(broker.endpoint) as producer:
-        assert len(await ManySends(messages, send, producer._sender, None).run(at_once)) == 7
-    assert (max(running), len(running)) == (most, 7)
+        assert len(await ManySends(messages, send, producer._sender, None).run(at_once)) == 9
+    assert (max(running), len(running)) == (most, 9)
 
 
 async def test_sends_share_the_attempts_of_an_outage(broker: FakeBroker, watching: Any) -> None:
@@ -512,6 +514,56 @@ async def test_sends_that_wait_raise_at_once_what_ends_the_client(broker: FakeBr
         async with asyncio.timeout(5):
             outcomes = await asyncio.gather(*sends, return_exceptions=True)
     assert {type(outcome) for outcome in outcomes} == {BackgroundTaskError}
+
+
+async def test_a_send_that_gives_up_hears_the_newest_reason_and_the_age_of_the_outage() -> None:
+    outages = outages_of({"orders": at(HERE)})
+    outages.failed(HERE, UnreachableError("refused"), "x")
+    outages.failed(HERE, UnreachableError("no route to host"), "x")
+    assert outages.reason(HERE).endswith(" s: no route to host")
+    outages.failed(HERE, BusyError("x"), "x")
+    assert outages.reason(HERE) == f"{HERE} was unavailable"
+
+
+async def test_failures_that_are_no_outage_are_logged_once_for_each_server(
+    caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    caplog.set_level(logging.INFO, "aiorocketmq.producer")
+    outages, loop = outages_of({"orders": at(HERE, THERE)}), asyncio.get_running_loop()
+    now = loop.time()
+    for after, endpoint in [
+        (0, HERE),
+        (4, THERE),
+        (5, HERE),
+        (6, THERE),
+        (11, HERE),
+        (12, THERE),
+        (15, THERE),
+    ]:
+        monkeypatch.setattr(loop, "time", lambda after=after: now + after)
+        outages.failed(endpoint, ServerError("overloaded"), f"{after}")
+    monkeypatch.undo()
+    logged = [record.getMessage() for record in caplog.records]
+    assert logged == [f"attempt to send {after} failed: overloaded" for after in (0, 4, 11, 15)]
+
+
+async def test_a_send_that_waited_for_its_slot_goes_where_its_topic_is_by_then() -> None:
+    async with FakeBroker(brokers=2) as cluster:
+        await cluster.create_topic("orders", queues=1)
+        async with Producer(cluster.endpoint, topics=["orders"], max_in_flight=1) as producer:
+            routes, slots = producer._session.routes.cached, producer._sender._slots
+            old, new = routes["orders"].writable
+            routes["orders"] = Route("orders", [old])
+            with cluster.brokers[0].faults.delay("SendMessage", 3600.0):
+                holding = asyncio.create_task(producer.send(ORDER))
+                waiting = asyncio.create_task(producer.send(ORDER))
+                async with asyncio.timeout(10):
+                    while not slots._waiters:  # noqa: ASYNC110  # nothing reports it
+                        await asyncio.sleep(0)
+                routes["orders"] = Route("orders", [new])
+                holding.cancel()
+                receipt = await waiting
+            assert (receipt.queue, receipt.attempts) == (new.queue, 1)
 
 
 class TwoAttempts:

@@ -63,10 +63,14 @@ async def test_every_priority_arrives_also_the_lowest(broker: FakeBroker, produc
 
 
 async def test_a_topic_that_was_not_declared_is_found_at_its_first_send(broker: FakeBroker) -> None:
+    await broker.create_topic("refunds")
     async with Producer(broker.endpoint) as producer:
         await asyncio.gather(*(producer.send(Message("orders", b"x")) for _ in range(20)))
         (client,) = broker.clients()
         assert client.topics == ("orders",)
+        await producer.send(Message("refunds", b"x"))
+        (client,) = broker.clients()
+        assert client.topics == ("orders", "refunds")
     assert len(broker.messages("orders")) == 20
 
 
@@ -183,6 +187,13 @@ async def test_an_unknown_topic_is_reported_within_the_deadline_and_soon_the_sec
         assert asyncio.get_running_loop().time() - begun < 0.5
         await broker.create_topic("nothing")
         await producer.send(Message("nothing", b"x"))
+        # Once it is gone again, it is waited for as at first.
+        await broker.delete_topic("nothing")
+        del producer._session.routes.cached["nothing"]
+        begun = asyncio.get_running_loop().time()
+        with pytest.raises(TopicNotFoundError):
+            await producer.send(Message("nothing", b"x"))
+        assert asyncio.get_running_loop().time() - begun > 0.3
 
 
 async def test_a_topic_without_write_permission_is_reported(broker: FakeBroker, producer: Producer) -> None:
@@ -394,6 +405,27 @@ async def test_observers_see_a_recall(broker: FakeBroker) -> None:
     async with Producer(broker.endpoint, hooks=[hook]) as producer:
         await producer.recall(await producer.send(Message("later", b"x", delay=3600)))
     assert hook.phases(RecallEvent) == ["invoke", "ok"]
+
+
+async def test_a_recall_without_an_answer_may_have_taken_effect_and_one_that_is_refused_has_not(
+    broker: FakeBroker,
+) -> None:
+    await broker.create_topic("later", type="DELAY")
+    hook = Seen()
+    async with Producer(broker.endpoint, hooks=[hook]) as producer:
+        receipt = await producer.send(Message("later", b"x", delay=3600))
+        with (
+            broker.faults.drop_reply("RecallMessage", times=1),
+            pytest.raises(UnreachableError) as unanswered,
+        ):
+            await producer.recall(receipt)
+        with (
+            broker.faults.refuse("RecallMessage", "FORBIDDEN"),
+            pytest.raises(PermissionDeniedError) as refused,
+        ):
+            await producer.recall(receipt)
+    assert hook.phases(RecallEvent) == ["invoke", "info", "invoke", "fail"]
+    assert [each.value.may_have_taken_effect for each in (unanswered, refused)] == [True, False]
 
 
 async def test_a_hook_that_fails_to_observe_disturbs_nothing(

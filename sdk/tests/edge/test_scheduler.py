@@ -9,9 +9,11 @@ from aiorocketmq._aio.event import Signal
 from aiorocketmq._aio.scheduler import Scheduler
 from aiorocketmq._aio.tasks import Tasks
 from aiorocketmq.connection import Connection
+from aiorocketmq.errors import ServerError
 from aiorocketmq_fake import FakeBroker
 
 from sdk.tests.clients import push_consumer, simple_consumer
+from sdk.tests.waiting import until
 
 
 @pytest.fixture
@@ -94,6 +96,41 @@ async def test_a_job_that_ended_runs_no_more_while_others_continue(tasks: Tasks)
     count = first.count
     await second.reach(second.count + 3)
     assert first.count == count
+    member.leave()
+
+
+async def test_a_job_may_run_again_at_once(tasks: Tasks) -> None:
+    member, runs = Scheduler(random.Random(1)).join(tasks), Runs(pause=0.0)
+    member.every(3600.0, runs, name="often").plan(0.0)
+    await runs.reach(3)
+    member.leave()
+
+
+async def test_a_job_that_has_failed_is_reported_until_it_ends(tasks: Tasks) -> None:
+    async def fail() -> None:
+        raise ServerError("the vault is locked")
+
+    member = Scheduler(random.Random(1)).join(tasks)
+    job = member.every(0.001, fail, name="credentials")
+    await until(lambda: tasks.degraded == {"credentials": "the vault is locked"})
+    job.end()
+    assert tasks.degraded == {}
+    member.leave()
+
+
+async def test_a_job_that_has_failed_runs_again_after_its_period_at_the_latest(tasks: Tasks) -> None:
+    """The pause after a failure grows to two seconds."""
+    runs = 0
+
+    async def fail() -> None:
+        nonlocal runs
+        runs += 1
+        raise ServerError("the vault is locked")
+
+    member = Scheduler(random.Random(1)).join(tasks)
+    member.every(0.001, fail, name="credentials")
+    async with asyncio.timeout(2):
+        await until(lambda: runs >= 30)
     member.leave()
 
 

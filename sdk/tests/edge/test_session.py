@@ -15,7 +15,14 @@ from aiorocketmq._transport.grpcio import GrpcioTransport
 from aiorocketmq._transport.interface import Metadata
 from aiorocketmq.config import Credentials, Retry, Timeouts
 from aiorocketmq.connection import Connection
-from aiorocketmq.errors import ClosedError, CredentialsProviderError, RocketMQError, UnreachableError
+from aiorocketmq.errors import (
+    ClosedError,
+    CredentialsProviderError,
+    PermissionDeniedError,
+    RocketMQError,
+    ServerError,
+    UnreachableError,
+)
 from aiorocketmq.message import Message, ReceivedMessage
 from aiorocketmq.producer import Producer
 from aiorocketmq.pull_consumer import PullConsumer
@@ -246,6 +253,9 @@ async def test_a_failed_send_isolates_its_server_until_a_heartbeat_is_answered(
         await producer.send(Message("orders", b"x"))
         await producer._session._upkeep.beat()
         assert producer._session.isolated == set()
+        with broker.faults.refuse("SendMessage", "FORBIDDEN", times=1), pytest.raises(PermissionDeniedError):
+            await producer.send(Message("orders", b"x"))
+        assert producer._session.isolated == set()
 
 
 async def test_routes_are_refreshed_and_a_failed_refresh_changes_nothing(
@@ -257,6 +267,18 @@ async def test_routes_are_refreshed_and_a_failed_refresh_changes_nothing(
     with broker.faults.fail("QueryRoute"), pytest.raises(RocketMQError):
         await producer._session.routes.refresh()
     assert len((await producer._session.route("orders")).queues) == 8
+
+
+async def test_a_route_that_cannot_be_refreshed_keeps_no_other_from_it(broker: FakeBroker) -> None:
+    await broker.create_topic("refunds", queues=1)
+    async with Producer(broker.endpoint, topics=["orders", "refunds"]) as producer:
+        await broker.update_topic("refunds", queues=3)
+        with (
+            broker.faults.refuse("QueryRoute", "INTERNAL_SERVER_ERROR", times=1),
+            pytest.raises(ServerError),
+        ):
+            await producer._session.routes.refresh()
+        assert len((await producer._session.route("refunds")).queues) == 3
 
 
 async def test_a_route_that_one_client_has_looked_up_again_is_that_of_all_on_its_connection(

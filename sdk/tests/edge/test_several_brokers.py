@@ -243,3 +243,33 @@ async def test_a_check_is_answered_at_the_broker_that_has_asked(cluster: FakeBro
                     if isinstance(event, TransactionEnded):
                         break
     assert sorted(message.body for message in cluster.messages("payments")) == [b"0", b"1", b"2"]
+
+
+async def test_a_client_is_connected_only_while_all_its_brokers_are(cluster: FakeBroker) -> None:
+    async with Producer(cluster.endpoint, topics=["orders"]) as producer:
+        assert producer.is_ready
+        await cluster.brokers[1].crash()
+        await until(lambda: not producer.health().connected)
+        assert not producer.is_ready
+        await cluster.brokers[1].start()
+        await until(lambda: producer.is_ready)
+
+
+async def test_only_the_brokers_that_have_answered_a_heartbeat_are_sent_to_again(cluster: FakeBroker) -> None:
+    async with Producer(cluster.endpoint, topics=["orders"]) as producer:
+        session = producer._session
+        session.isolated.update(session.streams)
+        silent = cluster.brokers[1]
+        with silent.faults.refuse("Heartbeat", "INTERNAL_SERVER_ERROR"), pytest.raises(ServerError):
+            await session._upkeep.beat()
+        assert [str(endpoint) for endpoint in session.isolated] == [silent.endpoint]
+
+
+async def test_the_connections_to_two_brokers_are_replaced_at_one_time(cluster: FakeBroker) -> None:
+    transport = Reconnecting()
+    async with simple_consumer(cluster.endpoint, transport=transport) as consumer:
+        session = consumer._session
+        first, second, _ = session.streams
+        for endpoint in (first, second, first, second):
+            await session.reconnect(endpoint)
+    assert transport.reconnected == [str(first), str(second)]

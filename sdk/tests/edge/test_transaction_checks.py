@@ -263,6 +263,28 @@ async def test_only_some_checkers_run_at_a_time_and_all_are_heard(broker: FakeBr
     assert len(broker.messages("payments")) == count
 
 
+async def test_while_the_checker_runs_it_is_not_asked_about_the_same_message_again(
+    broker: FakeBroker, watching: Watching
+) -> None:
+    go, asked = asyncio.Event(), 0
+
+    async def check(message: ReceivedMessage) -> Resolution:
+        nonlocal asked
+        asked += 1
+        await go.wait()
+        return Resolution.COMMIT
+
+    async with checked_producer(broker, check, watching) as producer, broker.events.subscribe() as events:
+        await leave_open(producer)
+        for checks in range(2):
+            await until_asked(broker, events)
+            await watching.more(TransactionCheckEvent, checks)
+        go.set()
+        await next_event(events, TransactionEnded)
+    assert asked == 1
+    assert [message.body for message in broker.messages("payments")] == [b"42"]
+
+
 async def test_what_the_checker_has_decided_is_sent_again_without_asking_it(broker: FakeBroker) -> None:
     checker = Checker(Resolution.COMMIT)
     async with checked_producer(broker, checker) as producer, broker.events.subscribe() as events:

@@ -408,6 +408,23 @@ async def test_a_server_that_asks_for_metrics_gets_them_signed_and_one_that_stop
     assert labels == {"topic": "orders", "client_id": producer.client_id, "invocation_status": "success"}
 
 
+async def test_metrics_follow_a_server_that_names_another_collector(
+    broker: FakeBroker, telescope: Telescope, collector: Collector
+) -> None:
+    transport = Asking("127.0.0.1:1")
+    async with Producer(
+        broker.endpoint, topics=["orders"], hooks=[telescope.hook], transport=transport
+    ) as producer:
+        exports = [task for task in asyncio.all_tasks() if "exporting metrics" in task.get_name()]
+        transport.metric.CopyFrom(Asking(collector.endpoint).metric)
+        async with asyncio.timeout(20):
+            await producer.send(Message("orders", b"x"))
+            await producer._session.resync(producer._session.access)
+            await collector.taken.get()
+            (_, pending) = await asyncio.wait(exports)
+        assert (len(exports), pending) == (1, set())
+
+
 async def test_a_collector_that_is_away_disturbs_no_client(
     broker: FakeBroker, telescope: Telescope, caplog: pytest.LogCaptureFixture
 ) -> None:

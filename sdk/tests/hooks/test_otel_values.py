@@ -17,10 +17,12 @@ from aiorocketmq.hooks import (
     ForwardEvent,
     HandleEvent,
     Phase,
+    ReceiveEvent,
     Role,
     SendEvent,
 )
-from aiorocketmq.message import Message, MessageQueue, ReceivedMessage
+from aiorocketmq.message import Message, MessageQueue, ReceivedMessage, SendReceipt
+from opentelemetry.proto.collector.metrics.v1.metrics_service_pb2 import ExportMetricsServiceRequest
 
 from sdk.tests.hooks.test_otel import Telescope
 
@@ -67,6 +69,25 @@ def gauges(telescope: Telescope) -> list[list[int]]:
     return [[point.value for point in each] for each in points]
 
 
+def facts(telescope: Telescope, span: str, name: str) -> list[tuple[Any, Any]]:
+    """The client and one attribute of each span of this name, in the order of their ends."""
+    attributes = [each.attributes or {} for each in telescope.spans(span)]
+    return [(each["messaging.client.id"], each.get(name)) for each in attributes]
+
+
+def exported(telescope: Telescope, client: ClientIdentity) -> list[tuple[str, int]]:
+    """The client id and the count of each point of sends in what the server of a client gets."""
+    request = ExportMetricsServiceRequest.FromString(telescope.hook.metrics(client.client_id) or b"")
+    return [
+        ({each.key: each.value.string_value for each in point.attributes}["client_id"], point.count)
+        for resource in request.resource_metrics
+        for scope in resource.scope_metrics
+        for metric in scope.metrics
+        if metric.name == "rocketmq_send_cost_time"
+        for point in metric.histogram.data_points
+    ]
+
+
 def deliver(client: ClientIdentity, message: ReceivedMessage, **values: Any) -> DeliverEvent:
     return DeliverEvent(
         client=client, message=message, handle="h", **{"position": 0, "server_deliver_us": None, **values}
@@ -87,6 +108,92 @@ def test_the_cost_of_a_send_is_milliseconds_of_each_attempt(telescope: Telescope
         ({**labels, "invocation_status": "success"}, 1, 750.0),
         ({**labels, "invocation_status": "failure"}, 1, 1500.0),
     ]
+
+
+def test_operations_of_several_clients_are_not_mixed_up(telescope: Telescope, times: Times) -> None:
+    """Each client counts its operations from 1."""
+    sent: dict[str, Any] = {"message": Message("orders", b"1"), "message_id": "M", "operation": "1"}
+    second = ClientIdentity("q@1", Role.PRODUCER)
+    for client in (PRODUCER, second):
+        telescope.hook.observe(SendEvent(client=client, phase=Phase.INVOKE, **sent))
+        times.now += 1.0
+    for client in (PRODUCER, second):
+        telescope.hook.observe(SendEvent(client=client, phase=Phase.OK, **sent))
+    costs = sums(telescope, "rocketmq_send_cost_time")
+    assert [(labels["client_id"], total) for labels, _, total in costs] == [("p@1", 2000.0), ("q@1", 1000.0)]
+
+    polls: dict[str, Any] = {"queue": QUEUE, "max_messages": 32, "operation": "1"}
+    for client in (CONSUMER, OTHER):
+        telescope.hook.observe(ReceiveEvent(client=client, phase=Phase.INVOKE, **polls))
+    for client in (CONSUMER, OTHER, OTHER):
+        telescope.hook.observe(deliver(client, received(b"1"), operation="1"))
+    for client, count in ((CONSUMER, 1), (OTHER, 2)):
+        telescope.hook.observe(ReceiveEvent(client=client, phase=Phase.OK, count=count, **polls))
+    assert facts(telescope, "receive orders", "messaging.batch.message_count") == [("c@1", 1), ("d@1", 2)]
+
+    acked: dict[str, Any] = {"delivery": "h", "handle": "h", "operation": "1"}
+    for client, phase in (
+        (CONSUMER, Phase.INVOKE),
+        (OTHER, Phase.INVOKE),
+        (OTHER, Phase.OK),
+        (CONSUMER, Phase.INFO),
+    ):
+        telescope.hook.observe(AckEvent(client=client, phase=phase, message=received(b"1"), **acked))
+    assert facts(telescope, "ack orders", "error.type") == [("d@1", None), ("c@1", "unknown")]
+
+
+def test_a_poll_that_fails_is_a_span_and_one_that_brings_nothing_is_none(telescope: Telescope) -> None:
+    poll: dict[str, Any] = {"client": CONSUMER, "queue": QUEUE, "max_messages": 32}
+    for operation, end in (
+        ("1", {"phase": Phase.OK}),
+        ("2", {"phase": Phase.FAIL, "error": ServerError("no")}),
+    ):
+        telescope.hook.observe(ReceiveEvent(phase=Phase.INVOKE, operation=operation, **poll))
+        telescope.hook.observe(ReceiveEvent(operation=operation, **poll, **end))
+    assert facts(telescope, "receive orders", "error.type") == [("c@1", "ServerError")]
+
+
+def test_the_context_in_the_properties_comes_before_that_of_the_system(telescope: Telescope) -> None:
+    """Hooks write the properties; the field of the system may have an older one."""
+    message = received(b"1")
+    message.trace_context = f"00-{1:032x}-{1:016x}-01"
+    with telescope.hook.processing(message):
+        pass
+    message.properties = {"traceparent": f"00-{2:032x}-{2:016x}-01"}
+    with telescope.hook.processing(message):
+        pass
+    assert [span.context.trace_id for span in telescope.spans("process orders")] == [1, 2]
+
+
+@pytest.mark.parametrize(
+    ("endpoint", "address", "port"),
+    [
+        ("10.0.0.1:8081", "10.0.0.1", 8081),
+        ("10.0.0.1:8081;10.0.0.2:8082", "10.0.0.1", 8081),
+        ("[::1]:8083;[::2]:8084", "::1", 8083),
+        ("", None, None),
+    ],
+)
+async def test_a_send_names_the_first_address_of_its_server(
+    telescope: Telescope, endpoint: str, address: str | None, port: int | None
+) -> None:
+    async def store(message: Message) -> SendReceipt:
+        return SendReceipt("M", "orders", QUEUE, 7, endpoint=endpoint)
+
+    await telescope.hook.send(Message("orders", b"1"), store)
+    attributes = telescope.span("send orders").attributes or {}
+    assert (attributes.get("server.address"), attributes.get("server.port")) == (address, port)
+
+
+def test_a_server_gets_the_metrics_of_its_own_client_alone(telescope: Telescope, times: Times) -> None:
+    second = ClientIdentity("q@1", Role.PRODUCER)
+    for client in (PRODUCER, second):
+        telescope.hook.metrics(client.client_id)
+    for number, client in enumerate((PRODUCER, second, second)):
+        sent: dict[str, Any] = {"client": client, "message": Message("orders", b"1"), "message_id": "M"}
+        for phase in (Phase.INVOKE, Phase.OK):
+            telescope.hook.observe(SendEvent(phase=phase, operation=f"{number}", **sent))
+    assert [exported(telescope, client) for client in (PRODUCER, second)] == [[("p@1", 1)], [("q@1", 2)]]
 
 
 def test_waiting_and_handling_are_milliseconds(telescope: Telescope, times: Times) -> None:

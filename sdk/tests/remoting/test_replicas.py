@@ -20,6 +20,12 @@ from sdk.tests.remoting.script import QUEUE, Script, Serve, Server, answer, cons
 from sdk.tests.waiting import until
 
 PULL, COMMIT = RequestCode.PULL_MESSAGE, RequestCode.UPDATE_CONSUMER_OFFSET
+SEND = RequestCode.SEND_MESSAGE_V2
+
+
+def stores(frame: Frame) -> Frame:
+    """The answer to a send."""
+    return answer(frame, fields={"queueOffset": "3", "msgId": "7F0000010000", "queueId": "0"})
 
 
 def pulled(frame: Frame, code: int, following: int, *, end: int = 9, body: bytes = b"") -> Frame:
@@ -36,6 +42,10 @@ class Pair:
         self.dies_at: int | None = None
         """The master goes away when it is asked for this offset."""
         self.knows_master = True
+        self.is_turned = False
+        """The name server lists the other broker first."""
+        self.writable: dict[str, int] = {}
+        """Queues that may be written, of brokers that have not one."""
         self.other: Server | None = None
         """The master of another broker, which has no replica."""
         self.at_master = Script({PULL: self._log(at_master)})
@@ -67,15 +77,18 @@ class Pair:
         addresses = {"1": str(self.replica.address)} | (
             {"0": str(self.master.address)} if self.knows_master else {}
         )
-        counts = {"perm": 6, "readQueueNums": 1, "writeQueueNums": 1}
+        counts = {"perm": 6, "readQueueNums": 1}
         brokers = [{"brokerAddrs": addresses, "brokerName": "broker-a", "cluster": "c"}]
         if self.other is not None:
             brokers += [
                 {"brokerAddrs": {"0": str(self.other.address)}, "brokerName": "broker-b", "cluster": "c"}
             ]
+        names = [str(broker["brokerName"]) for broker in brokers][:: -1 if self.is_turned else 1]
         route = {
             "brokerDatas": brokers,
-            "queueDatas": [{**counts, "brokerName": broker["brokerName"]} for broker in brokers],
+            "queueDatas": [
+                {**counts, "brokerName": name, "writeQueueNums": self.writable.get(name, 1)} for name in names
+            ],
         }
         return answer(frame, body=json.dumps(route).encode())
 
@@ -304,10 +317,7 @@ async def test_a_push_consumer_handles_what_the_replica_has_and_commits_it_later
 
 async def test_a_producer_says_that_masters_are_away_and_sends_when_one_is_back(pair: Pair) -> None:
     pair.knows_master = False
-    sent = answer(
-        Frame(code=0, opaque=1), fields={"queueOffset": "3", "msgId": "7F0000010000", "queueId": "0"}
-    )
-    pair.at_master.answers[RequestCode.SEND_MESSAGE_V2] = lambda frame: sent._replace(opaque=frame.opaque)
+    pair.at_master.answers[SEND] = stores
     async with Producer(f"namesrv://{pair.names.address}", retry=Retry(budget=0.3)) as producer:
         with pytest.raises(
             UnreachableError, match="masters of topic 'T' are unavailable, and replicas accept no messages"
@@ -315,4 +325,38 @@ async def test_a_producer_says_that_masters_are_away_and_sends_when_one_is_back(
             await producer.send(Message("T", b"x"))
         pair.knows_master = True
         assert (await producer.send(Message("T", b"x"))).offset == 3
-    assert not requests(pair.replica, RequestCode.SEND_MESSAGE_V2)
+    assert not requests(pair.replica, SEND)
+
+
+async def test_a_producer_goes_on_at_a_master_that_its_name_server_has_lost(
+    pair: Pair, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("aiorocketmq._remoting.session.ROUTES", 0.01)
+    pair.at_master.answers[SEND] = stores
+    async with Producer(f"namesrv://{pair.names.address}") as producer:
+        await producer.send(Message("T", b"x"))
+        pair.knows_master = False
+        await pair.is_asked(pair.names, RequestCode.GET_ROUTEINFO_BY_TOPIC)
+        await pair.is_asked(pair.names, RequestCode.GET_ROUTEINFO_BY_TOPIC)
+        assert (await producer.send(Message("T", b"y"))).endpoint == str(pair.master.address)
+
+
+async def test_each_queue_is_sent_to_at_its_own_broker_in_whatever_order_brokers_are_listed(
+    pair: Pair, serve: Serve
+) -> None:
+    """The queue of a message group depends on the order."""
+    pair.at_master.answers[SEND] = stores
+    pair.other = await serve(Script({SEND: stores}))
+    pair.writable = {"broker-a": 1, "broker-b": 3}
+    messages = [Message("T", b"x", message_group=f"{number}") for number in range(20)]
+    queues = []
+    for pair.is_turned in (False, True):
+        async with Producer(f"namesrv://{pair.names.address}") as producer:
+            queues.append([receipt.queue for receipt in await producer.send_many(messages)])
+    assert queues[0] == queues[1]
+    for server, name, numbers in (
+        (pair.master, "broker-a", {"0"}),
+        (pair.other, "broker-b", {"0", "1", "2"}),
+    ):
+        sent = {(frame.fields["n"], frame.fields["e"]) for frame in requests(server, SEND)}
+        assert sent == {(name, number) for number in numbers}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import zlib
 from collections.abc import Callable
 from typing import Any
 
@@ -12,7 +13,7 @@ from aiorocketmq import Message, Producer, Resolution, Retry, SendReceipt
 from aiorocketmq._core.remoting.batches import read_batch
 from aiorocketmq._core.remoting.frame import ONE_WAY, Frame, encode
 from aiorocketmq._core.remoting.properties import read_properties, write_properties
-from aiorocketmq._core.remoting.records import Record
+from aiorocketmq._core.remoting.records import COMPRESSED, Record
 from aiorocketmq._remoting.codes import RequestCode, ResponseCode
 from aiorocketmq.errors import (
     IllegalMessageError,
@@ -317,6 +318,26 @@ async def test_a_check_of_a_broker_is_answered_as_the_checker_decides(start: Sta
         "transactionId": "TX",
         "bname": "broker-a",
     }
+
+
+async def test_a_checker_reads_a_compressed_half_message(start: Start) -> None:
+    script, body = scripted(), b"x" * 100_000
+    packed, properties = zlib.compress(body), write_properties({"UNIQ_KEY": "ID"})
+    record = Record(0, 3, "T", packed, properties, sysflag=COMPRESSED, crc=checksum(packed))
+    script.answers[RequestCode.HEART_BEAT] = _asking(
+        encode_record(record), tranStateTableOffset="3", commitLogOffset="44"
+    )
+    server = await start(script)
+    checked: list[ReceivedMessage] = []
+
+    async def check(message: ReceivedMessage) -> Resolution:
+        checked.append(message)
+        return Resolution.ROLLBACK
+
+    async with producer(server, topics=["T"], group="payers", transaction_checker=check):
+        (end,) = await seen(server, RequestCode.END_TRANSACTION)
+    assert [(each.body, each.corruption) for each in checked] == [(body, None)]
+    assert (end.fields["transactionId"], end.fields["commitOrRollback"]) == ("ID", "12")
 
 
 @pytest.mark.parametrize("body", [b"", b"garbage", stored(b"a") * 2])

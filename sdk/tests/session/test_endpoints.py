@@ -34,6 +34,24 @@ async def test_a_route_that_moves_to_another_server_takes_the_client_along(broke
     assert (first.endpoint, second.endpoint) == (broker.endpoint, other.endpoint)
 
 
+async def test_the_server_of_a_topic_that_is_gone_is_left(broker: FakeBroker) -> None:
+    async with FakeBroker() as other:
+        await broker.create_topic("refunds", queues=1)
+        used = broker.endpoint
+        async with (
+            Connection(broker.endpoint, address_map=lambda _: used) as rocketmq,
+            Producer(rocketmq, topics=["orders"]) as producer,
+        ):
+            session = producer._session
+            used = other.endpoint
+            await session.routes.fetch("refunds")
+            used = broker.endpoint
+            assert len(session.streams) == 2
+            await broker.delete_topic("refunds")
+            await session.routes.refresh()
+            assert [str(endpoint) for endpoint in session.streams] == [broker.endpoint]
+
+
 async def test_a_message_is_settled_where_it_came_from_though_the_route_has_moved(broker: FakeBroker) -> None:
     async with FakeBroker() as other:
         await other.create_topic("orders")

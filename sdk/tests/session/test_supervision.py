@@ -414,3 +414,37 @@ async def test_failures_of_one_kind_are_warned_of_once(caplog: pytest.LogCapture
         ("WARNING", "receiving failed, retrying: worse"),
         ("INFO", "receiving works again after 4 failures"),
     ]
+
+
+async def test_a_loop_is_degraded_until_the_last_item_that_failed_is_retried_no_more() -> None:
+    async with tasks_and_ends() as (tasks, _):
+        watch = tasks.watch("renewing leases")
+        assert [watch.failed(RocketMQError("away"), item) for item in ("a", "b", "a")] == [1, 2, 3]
+        watch.ended("a")
+        watch.ended("c")
+        assert tasks.degraded == {"renewing leases": "away"}
+        watch.ended("b")
+        assert tasks.degraded == {}
+        assert watch.failed(RocketMQError("away"), "a") == 1
+
+
+async def test_a_failure_is_warned_of_again_once_the_loop_has_worked(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    async with tasks_and_ends() as (tasks, _):
+        watch = tasks.watch("receiving")
+        for _ in range(2):
+            watch.failed(RocketMQError("away"))
+            watch.failed(RocketMQError("away"))
+            watch.worked()
+    assert [record.levelname for record in caplog.records if record.levelname == "WARNING"] == ["WARNING"] * 2
+
+
+async def test_the_first_failure_of_a_client_is_the_one_that_is_raised(broker: FakeBroker) -> None:
+    async with Producer(broker.endpoint) as producer:
+        first, second = BackgroundTaskError("first"), BackgroundTaskError("second")
+        producer._session.fail(first)
+        producer._session.fail(second)
+        assert producer.health().failure is first
+        with pytest.raises(BackgroundTaskError, match="first"):
+            await producer.send(Message("orders", b"x"))
