@@ -54,6 +54,21 @@ async def test_one_variable_serves_all_commands(broker: FakeBroker) -> None:
     assert (await done("topic", "list"), await done("group", "list")) == ("orders\n", "billing\n")
 
 
+async def test_progress_and_messages_are_narrowed_by_what_is_given(broker: FakeBroker) -> None:
+    for topic in ("orders", "refunds"):
+        await broker.create_topic(topic, queues=1)
+        await done("send", topic, "x", "--count", "3")
+        await done("receive", topic, "--group", "billing")
+    for words, topics in ((), {"orders", "refunds"}), (("--topic", "refunds"), {"refunds"}):
+        rows = json.loads(await done("group", "progress", "billing", *words, "--json"))
+        assert {row["topic"] for row in rows} == topics
+    first, second, _ = (message.message_id for message in broker.messages("orders"))
+    listed = ("message", "list", "orders", "--json")
+    assert [row["message_id"] for row in json.loads(await done(*listed, "--max", "2"))] == [first, second]
+    assert json.loads(await done(*listed, "--until", "2001-01-01T00:00")) == []
+    assert len(json.loads(await done(*listed, "--since", "2001-01-01T00:00"))) == 3
+
+
 async def test_what_is_read_at_name_servers_without_ack_is_read_again(broker: FakeBroker) -> None:
     await broker.create_topic("orders", queues=1)
     await done("send", "orders", "x", "--count", "2")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
 import re
 import sys
 from collections.abc import AsyncIterator
@@ -14,6 +15,8 @@ from aiorocketmq import Message, Producer
 from aiorocketmq.cli.program import run
 from aiorocketmq_fake import FakeBroker, User
 from aiorocketmq_fake.edge.tls import ServerTls
+
+from sdk.tests.waiting import until
 
 
 @pytest.fixture
@@ -73,8 +76,14 @@ async def test_a_message_is_sent_with_all_that_it_carries(broker: FakeBroker) ->
 
 async def test_the_body_may_come_from_standard_input_whole_or_by_lines(broker: FakeBroker) -> None:
     await invoke("send", "orders", "--endpoint", broker.endpoint, typed=b"\xff\n1")
-    await invoke("send", "orders", "--lines", "--endpoint", broker.endpoint, typed=b"a\n\nb\r\n")
-    assert [message.body for message in broker.messages("orders")] == [b"\xff\n1", b"a", b"b"]
+    lines = ("send", "orders", "--lines", "--tag", "paid", "--key", "42", "--endpoint", broker.endpoint)
+    await invoke(*lines, typed=b"a\n\nb\r\n")
+    whole, *each = broker.messages("orders")
+    assert (whole.body, whole.tag) == (b"\xff\n1", "")
+    assert [(line.body, line.tag, line.keys) for line in each] == [
+        (b"a", "paid", ("42",)),
+        (b"b", "paid", ("42",)),
+    ]
 
 
 async def test_every_kind_of_message_can_be_sent_and_often(broker: FakeBroker) -> None:
@@ -110,6 +119,38 @@ async def test_json_holds_bodies_that_are_no_text(broker: FakeBroker) -> None:
     assert [(each["body_base64"], each["attempt"], each["topic"]) for each in rows] == [
         ("/w==", 1, "orders")
     ] * 2
+
+
+async def test_no_more_messages_are_taken_than_asked_for_and_silence_after_some_is_no_news(
+    broker: FakeBroker,
+) -> None:
+    await invoke("send", "orders", "shoes", "--count", "3", "--endpoint", broker.endpoint)
+    receive = ("receive", "orders", "--group", "billing", "--json", "--endpoint", broker.endpoint)
+    first = await invoke(*receive, "--max", "2")
+    rest = await invoke(*receive[:4], *receive[5:], "--max", "2", "--wait", "0.1")
+    assert [json.loads(line)["offset"] for line in first.output.splitlines()] == [0, 1]
+    assert ("attempt 1, queue 0 offset 2" in rest.output, rest.error) == (True, "")
+    assert broker.leases("billing") == ()
+
+
+async def test_a_receive_that_follows_outlasts_silence(broker: FakeBroker) -> None:
+    following = ("receive", "orders", "--group", "billing", "--follow", "--wait", "0.1")
+    process = await asyncio.create_subprocess_exec(
+        *(sys.executable, "-c", "from aiorocketmq.cli import main; main()"),
+        *(*following, "--endpoint", broker.endpoint),
+        stdout=asyncio.subprocess.PIPE,
+        env={**os.environ, "PYTHONUNBUFFERED": "1"},
+    )
+    assert process.stdout is not None
+    try:
+        with broker.faults.delay("ReceiveMessage", 0.0) as polls:
+            await until(lambda: polls.hits >= 2, within=30)
+        async with Producer(broker.endpoint) as producer, asyncio.timeout(30):
+            receipt = await producer.send(Message("orders", b"x"))
+            assert (await process.stdout.readline()).decode().startswith(receipt.message_id)
+    finally:
+        process.terminate()
+        await process.wait()
 
 
 async def test_what_is_given_back_is_redelivered(broker: FakeBroker) -> None:
@@ -179,6 +220,17 @@ async def test_tls_credentials_and_maps_are_options(broker: FakeBroker) -> None:
         )
         assert result.exit_code == 0, result.error
         assert len(secure.messages("orders")) == 1
+
+
+async def test_addresses_are_mapped_and_names_are_in_the_namespace(broker: FakeBroker) -> None:
+    await broker.create_topic("shop%orders")
+    port = broker.endpoint.rpartition(":")[2]
+    result = await invoke(
+        *("send", "orders", "x", "--endpoint", broker.endpoint, "--namespace", "shop"),
+        *("--map", "10.0.0.1:8081=127.0.0.1:1", "--map", f"{broker.endpoint}=localhost:{port}"),
+    )
+    assert result.output.endswith(f" at localhost:{port}\n"), result.error
+    assert (len(broker.messages("shop%orders")), broker.messages("orders")) == (1, ())
 
 
 @pytest.mark.parametrize(

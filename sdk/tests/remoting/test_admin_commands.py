@@ -175,6 +175,7 @@ async def test_progress_is_shown_with_owners(server: Server) -> None:
         (["--to", "end"], [["0", "1"], ["1", "2"]]),
         (["--to", "2026-01-31T18:00:00Z"], [["0", "1"], ["1", "2"]]),
         (["--offset", "broker-a/0=7"], [["0", "7"]]),
+        (["--offset", "broker-a/1=0", "--offset", "broker-a/0=7"], [["0", "7"], ["1", "0"]]),
         (["--to", "beginning", "--only-back"], [["0", "1"]]),
     ],
 )
