@@ -32,6 +32,7 @@ from aiorocketmq_fake import FakeBroker
 from aiorocketmq_fake.core.values.events import Stored
 
 from sdk.tests.edge.conftest import Awaiting
+from sdk.tests.waiting import until
 
 
 @pytest.fixture(params=["documented", "apache-5.5", "apache-5.5-cluster"])
@@ -114,6 +115,19 @@ async def test_topics_do_not_mix(broker: FakeBroker, producer: Producer) -> None
         await asyncio.gather(*(producer.send(message) for message in messages))
     assert requests.hits == 2
     assert (len(broker.messages("orders")), len(broker.messages("refunds"))) == (10, 10)
+
+
+async def test_a_batch_that_began_later_leaves_after_the_first_one(broker: FakeBroker) -> None:
+    await broker.create_topic("refunds")
+    async with Producer(broker.endpoint, topics=["orders", "refunds"], linger=0.2) as producer:
+        loop = asyncio.get_running_loop()
+        begun = loop.time()
+        first = asyncio.create_task(producer.send(Message("orders", b"x")))
+        await until(lambda: loop.time() > begun + 0.1)
+        second = asyncio.create_task(producer.send(Message("refunds", b"x")))
+        async with asyncio.timeout(5):
+            assert (await first).topic == "orders"
+            assert (await second).topic == "refunds"
 
 
 async def test_a_batch_stays_far_below_the_servers_limit(broker: FakeBroker, producer: Producer) -> None:

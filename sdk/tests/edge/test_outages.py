@@ -525,6 +525,20 @@ async def test_a_send_that_gives_up_hears_the_newest_reason_and_the_age_of_the_o
     assert outages.reason(HERE) == f"{HERE} was unavailable"
 
 
+async def test_the_end_of_an_outage_is_logged_with_its_attempts(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.INFO, "aiorocketmq.producer")
+    outages = Outages(Retry(initial=0.001, maximum=0.001), random.Random(1), dict, {"orders": at(HERE)})
+    outages.failed(HERE, UnreachableError("refused"), "x")
+    for _ in range(2):
+        assert await outages.turn(HERE, asyncio.get_running_loop().time() + 20)
+        outages.failed(HERE, UnreachableError("refused"), "x")
+    outages.over(HERE)
+    outages.over(HERE)
+    warned, ended = [record.getMessage() for record in caplog.records]
+    assert warned.startswith(f"{HERE} is unavailable, sends wait for it up to 15 s: ")
+    assert ended.endswith(" s and 3 attempts")
+
+
 async def test_failures_that_are_no_outage_are_logged_once_for_each_server(
     caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:

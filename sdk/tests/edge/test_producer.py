@@ -65,7 +65,9 @@ async def test_every_priority_arrives_also_the_lowest(broker: FakeBroker, produc
 async def test_a_topic_that_was_not_declared_is_found_at_its_first_send(broker: FakeBroker) -> None:
     await broker.create_topic("refunds")
     async with Producer(broker.endpoint) as producer:
-        await asyncio.gather(*(producer.send(Message("orders", b"x")) for _ in range(20)))
+        with broker.faults.delay("QueryRoute", 0.0) as queries:
+            await asyncio.gather(*(producer.send(Message("orders", b"x")) for _ in range(20)))
+        assert queries.hits == 1
         (client,) = broker.clients()
         assert client.topics == ("orders",)
         await producer.send(Message("refunds", b"x"))
@@ -181,6 +183,7 @@ async def test_an_unknown_topic_is_reported_within_the_deadline_and_soon_the_sec
     async with Producer(broker.endpoint, timeouts=Timeouts(start=1.0)) as producer:
         with pytest.raises(TopicNotFoundError, match="'nothing'"):
             await producer.send(Message("nothing", b"x"))
+        assert producer._session.routes.unknown == set()
         begun = asyncio.get_running_loop().time()
         with pytest.raises(TopicNotFoundError):
             await producer.send(Message("nothing", b"x"))

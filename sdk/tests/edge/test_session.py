@@ -281,6 +281,15 @@ async def test_a_route_that_cannot_be_refreshed_keeps_no_other_from_it(broker: F
         assert len((await producer._session.route("refunds")).queues) == 3
 
 
+async def test_a_look_up_that_fails_is_made_three_times(broker: FakeBroker, producer: Producer) -> None:
+    await broker.create_topic("refunds")
+    with broker.faults.fail("QueryRoute") as queries, pytest.raises(UnreachableError):
+        await producer._session.route("refunds")
+    assert queries.hits == 3
+    with broker.faults.fail("QueryRoute", times=2):
+        assert (await producer._session.route("refunds")).topic == "refunds"
+
+
 async def test_a_route_that_one_client_has_looked_up_again_is_that_of_all_on_its_connection(
     broker: FakeBroker,
 ) -> None:
@@ -571,6 +580,7 @@ async def test_settings_out_of_bounds_are_warned_of_once(
         ),
     )
     assert session.settings.long_polling == 120.0
+    session.take_settings(endpoint, pb.Settings(subscription=pb.Subscription(receive_batch_size=-1)))
     warned = [each.getMessage() for each in caplog.records if "out of bounds" in each.getMessage()]
     ignored = "receive_batch_size -1 is not within 1 to 1024: ignored"
     assert warned == [

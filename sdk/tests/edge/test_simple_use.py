@@ -9,6 +9,7 @@ import pytest
 from aiorocketmq.errors import (
     ClosedError,
     IllegalFilterError,
+    PermissionDeniedError,
     UsageError,
 )
 from aiorocketmq.message import Message
@@ -86,6 +87,10 @@ async def test_subscriptions_change_at_run_time(
     assert client.topics == ("refunds",)
     with pytest.raises(UsageError, match="is not subscribed"):
         await consumer.unsubscribe("orders")
+    with broker.faults.refuse("QueryRoute", "FORBIDDEN"), pytest.raises(PermissionDeniedError):
+        await consumer.subscribe("unknown")
+    (client,) = [each for each in broker.clients() if each.group == "billing"]
+    assert client.topics == ("refunds",)
     await consumer.unsubscribe("refunds")
     with pytest.raises(UsageError, match="nothing is subscribed"):
         await consumer.receive()

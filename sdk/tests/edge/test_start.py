@@ -25,6 +25,7 @@ from aiorocketmq.errors import (
     UnreachableError,
     UsageError,
 )
+from aiorocketmq.hooks import ClientEvent
 from aiorocketmq.message import Message
 from aiorocketmq.producer import Producer
 from aiorocketmq.simple_consumer import SimpleConsumer
@@ -33,6 +34,7 @@ from aiorocketmq_fake import FakeBroker, ServerTls
 from aiorocketmq_fake.core.values.events import Refused as CommandRefused
 
 from sdk.tests.clients import simple_consumer
+from sdk.tests.edge.watching import Watching
 
 Awaiting = Callable[[type[object]], AbstractAsyncContextManager[None]]
 
@@ -105,6 +107,12 @@ async def test_a_port_without_a_listener(soon: Timeouts) -> None:
     error = await start_error(f"127.0.0.1:{closed_port()}", soon)
     assert isinstance(error, UnreachableError)
     assert "nothing listens there" in str(error)
+
+
+async def test_observers_see_that_a_start_has_failed(soon: Timeouts, watching: Watching) -> None:
+    error = await start_error(f"127.0.0.1:{closed_port()}", soon, hooks=[watching])
+    assert watching.told(ClientEvent) == ["invoke", "fail"]
+    assert watching.events[-1].error is error
 
 
 async def test_an_ipv6_address_without_a_listener(soon: Timeouts) -> None:
@@ -211,6 +219,7 @@ async def test_a_send_that_its_entry_alone_refuses_raises_that_refusal(serve_grp
         with pytest.raises(MessageTooLargeError, match="too much") as raised:
             await producer.send(Message("orders", b"x"))
         assert raised.value.code_name == "MESSAGE_BODY_TOO_LARGE"
+        assert producer.health().last_success is None
 
 
 async def test_a_server_of_another_grpc_service(serve_grpc: ServeGrpc, soon: Timeouts) -> None:

@@ -132,6 +132,16 @@ async def test_a_commit_that_the_server_refuses_has_the_servers_fields(
     assert raised.value.request_id
 
 
+@pytest.mark.parametrize(("code", "is_open"), [("FORBIDDEN", False), ("INTERNAL_SERVER_ERROR", True)])
+async def test_an_unconfirmed_commit_may_have_taken_effect_if_its_call_may(
+    broker: FakeBroker, producer: Producer, code: str, is_open: bool
+) -> None:
+    with broker.faults.refuse("EndTransaction", code), pytest.raises(TransactionUnconfirmedError) as raised:
+        async with producer.transaction(PAYMENT):
+            pass
+    assert raised.value.may_have_taken_effect is is_open
+
+
 async def test_the_blocks_own_error_is_seen_when_its_rollback_is_lost(
     broker: FakeBroker, producer: Producer, caplog: pytest.LogCaptureFixture
 ) -> None:

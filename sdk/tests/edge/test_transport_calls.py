@@ -10,7 +10,8 @@ from typing import Any
 import anyio
 import grpc
 import pytest
-from aiorocketmq._transport.grpcio import Channel
+from aiorocketmq._core.endpoint import Endpoint, parse_endpoint
+from aiorocketmq._transport.grpcio import Channel, GrpcioTransport
 from aiorocketmq._transport.interface import Failure, TransportError
 
 MANY, ONE = "/some.Service/Many", "/some.Service/One"
@@ -240,6 +241,33 @@ async def test_a_channel_without_calls_retires_at_once(channel: Channel) -> None
     async with asyncio.timeout(5.0):
         await channel.retire(60.0)
     assert await failure_of(answers(channel, b"1 OK")) is Failure.UNREACHABLE
+
+
+async def test_first_calls_at_one_time_share_a_channel(server: Server) -> None:
+    class Counting(GrpcioTransport):
+        opened = 0
+
+        async def _grpcio_channel(self, endpoint: Endpoint) -> grpc.aio.Channel:
+            self.opened += 1
+            await asyncio.sleep(0)  # as for a certificate
+            return await super()._grpcio_channel(endpoint)
+
+    transport, endpoint = Counting(), parse_endpoint(server.address)
+    calls = [transport.unary(endpoint, ONE, b"OK", (), 5.0) for _ in range(5)]
+    assert await asyncio.gather(*calls) == [b"OK"] * 5
+    assert transport.opened == 1
+    await transport.close()
+
+
+async def test_a_transport_that_closes_waits_for_no_connection_that_retires(server: Server) -> None:
+    transport, endpoint = GrpcioTransport(), parse_endpoint(server.address)
+    call = asyncio.ensure_future(failure_of(transport.unary(endpoint, ONE, b"WAIT", (), 60.0)))
+    await server.waiting.wait()
+    await transport.reconnect(endpoint, 60.0)
+    await asyncio.sleep(0)
+    async with asyncio.timeout(5.0):
+        await transport.close()
+        assert await call is Failure.CANCELLED
 
 
 async def test_a_poll_that_waits_leaves_little_for_the_garbage_collector(channel: Channel) -> None:

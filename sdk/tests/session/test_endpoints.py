@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from pathlib import Path
 
 import pytest
@@ -14,6 +15,7 @@ from aiorocketmq_fake import FakeBroker
 from aiorocketmq_fake.edge.tls import ServerTls
 
 from sdk.tests.clients import simple_consumer
+from sdk.tests.waiting import until
 
 
 async def test_a_route_that_moves_to_another_server_takes_the_client_along(broker: FakeBroker) -> None:
@@ -50,6 +52,8 @@ async def test_the_server_of_a_topic_that_is_gone_is_left(broker: FakeBroker) ->
             await broker.delete_topic("refunds")
             await session.routes.refresh()
             assert [str(endpoint) for endpoint in session.streams] == [broker.endpoint]
+            streams = [task for task in asyncio.all_tasks() if "the settings stream to" in task.get_name()]
+            await until(lambda: sum(not task.done() for task in streams) == 1)
 
 
 async def test_a_message_is_settled_where_it_came_from_though_the_route_has_moved(broker: FakeBroker) -> None:

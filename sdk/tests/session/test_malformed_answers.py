@@ -131,6 +131,21 @@ async def test_garbage_among_received_messages_stops_no_poll(broker: FakeBroker,
     assert transport.garbled >= 1
 
 
+async def test_in_order_no_message_overtakes_one_that_arrived_as_garbage(broker: FakeBroker) -> None:
+    await broker.create_topic("fifo", type="FIFO", queues=1)
+    await broker.create_group("ordering", ordered=True)
+    bodies = [b"%d" % number for number in range(5)]
+    async with Producer(broker.endpoint) as producer:
+        await producer.send_many([Message("fifo", body, message_group="g") for body in bodies])
+    transport = Garbling("ReceiveMessage", (3,))
+    async with simple_consumer(
+        broker.endpoint, group="ordering", subscriptions=["fifo"], transport=transport
+    ) as consumer:
+        received = [message.body for message in await consumer.receive(max_messages=5, wait=5)]
+    assert (transport.garbled, received) == (1, bodies[: len(received)])
+    assert 1 <= len(received) <= 3
+
+
 async def test_garbage_as_answer_to_acks_leaves_nothing_in_flight(broker: FakeBroker) -> None:
     handler, transport = Seen(), Garbling("AckMessage", (0, 1, 2))
     bodies = await fill(broker, 9)
