@@ -326,6 +326,14 @@ async def test_many_messages_give_one_receipt_each_in_order(broker: FakeBroker, 
     ]
 
 
+async def test_many_may_come_from_a_generator_and_may_be_none(broker: FakeBroker, producer: Producer) -> None:
+    receipts = await producer.send_many(Message("orders", b"%d" % number) for number in range(3))
+    assert [receipt.message_id for receipt in receipts] == [
+        message.message_id for message in sorted(broker.messages("orders"), key=lambda each: each.body)
+    ]
+    assert await producer.send_many([]) == ()
+
+
 async def test_when_some_of_many_fail_the_error_has_an_outcome_for_each(
     broker: FakeBroker, producer: Producer
 ) -> None:

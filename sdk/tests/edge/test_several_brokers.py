@@ -9,7 +9,7 @@ import pytest
 from aiorocketmq._core.endpoint import Endpoint
 from aiorocketmq._transport.grpcio import GrpcioTransport
 from aiorocketmq.config import Retry, Timeouts
-from aiorocketmq.errors import ServerError, UnreachableError
+from aiorocketmq.errors import BackgroundTaskError, ServerError, UnreachableError
 from aiorocketmq.message import Message, ReceivedMessage
 from aiorocketmq.producer import Producer
 from aiorocketmq.transaction import Resolution
@@ -273,3 +273,25 @@ async def test_the_connections_to_two_brokers_are_replaced_at_one_time(cluster: 
         for endpoint in (first, second, first, second):
             await session.reconnect(endpoint)
     assert transport.reconnected == [str(first), str(second)]
+
+
+async def test_a_second_attempt_is_made_at_once_only_where_no_send_has_failed(cluster: FakeBroker) -> None:
+    async with Producer(cluster.endpoint, topics=["orders"]) as producer:
+        sender, route = producer._sender, producer._session.routes.cached["orders"]
+        request, (chosen, *others) = sender.batch(()), route.writable
+        assert sender._can_switch(request, route, chosen)
+        producer._session.isolated.update(each.endpoint for each in others[1:])
+        assert sender._can_switch(request, route, chosen)
+        producer._session.isolated.add(others[0].endpoint)
+        assert not sender._can_switch(request, route, chosen)
+
+
+async def test_who_waits_for_any_broker_hears_that_the_client_has_failed(cluster: FakeBroker) -> None:
+    async with Producer(cluster.endpoint, topics=["orders"]) as producer:
+        streams = producer._session.streams.values()
+        waiting = [asyncio.create_task(stream._answer.wait()) for stream in streams]
+        await asyncio.sleep(0)
+        producer._session.fail(BackgroundTaskError("a loop failed"))
+        async with asyncio.timeout(5):
+            outcomes = await asyncio.gather(*waiting, return_exceptions=True)
+    assert [type(outcome) for outcome in outcomes] == [BackgroundTaskError] * 3

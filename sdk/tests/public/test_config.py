@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 from aiorocketmq._core.endpoint import parse_endpoint
+from aiorocketmq._core.route import MessageQueue, Route, RouteQueue
 from aiorocketmq._transport.network import Network
 from aiorocketmq.config import CacheLimits, Credentials, Retry, Timeouts, Tls
 from aiorocketmq.connection import Connection
@@ -106,6 +107,29 @@ def test_an_address_map_replaces_what_it_knows_and_keeps_the_rest() -> None:
         "localhost:8081", address_map=lambda address: address.replace("10.0.0.", "127.0.0.")
     )
     assert str(by_function.mapped(known)) == "127.0.0.5:8081"
+
+
+def test_clients_share_a_route_while_it_is_the_same_and_not_too_old(monkeypatch: pytest.MonkeyPatch) -> None:
+    now = 100.0
+    monkeypatch.setattr("aiorocketmq._transport.network.loop_time", lambda: now)
+    network, endpoint = Network("localhost:8081"), parse_endpoint("localhost:8081")
+
+    def route(topic: str, count: int) -> Route:
+        return Route(
+            topic, [RouteQueue(MessageQueue(topic, "b", number), endpoint) for number in range(count)]
+        )
+
+    first, other = network.shared(route("orders", 1)), network.shared(route("refunds", 1))
+    assert network.shared(route("orders", 1)) is first
+    now += 15.0
+    grown = network.shared(route("orders", 2))
+    assert len(grown.queues) == 2
+    now += 10.0
+    assert network.fresh_route("orders", age=20.0) is grown
+    assert network.fresh_route("orders", age=10.0) is None
+    assert network.fresh_route("refunds", age=20.0) is None
+    assert network.fresh_route("refunds", age=30.0) is other
+    assert network.fresh_route("unknown", age=30.0) is None
 
 
 async def test_a_closed_connection_says_so(anyio_backend: str) -> None:
