@@ -52,6 +52,16 @@ def test_credentials_sign_from_the_next_call_on_and_carry_their_token() -> None:
     assert signed["x-mq-namespace"] == "shop"
 
 
+def test_other_credentials_leave_no_token_of_earlier_ones() -> None:
+    headers = source()
+    headers.sign_with("temporary", "secret", "token")
+    headers.next(10.0)
+    headers.sign_with("key", "other", None)
+    signed = dict(headers.next(10.0)[0])
+    assert "x-mq-session-token" not in signed
+    assert signed["authorization"] == authorization("key", "other", signed["x-mq-date-time"])
+
+
 def test_headers_stay_far_below_the_size_at_which_servers_drop_the_connection() -> None:
     headers = source("n" * 100)
     headers.sign_with("k" * 100, "s" * 100, "t" * 2000)

@@ -35,6 +35,16 @@ def test_two_steps_never_run_at_once() -> None:
             one.begin(step)
 
 
+def test_a_lease_whose_end_was_refused_is_still_at_its_end_after_a_change() -> None:
+    """It is not renewed any more, although its user may extend it."""
+    one = lease()
+    one.begin(Step.ACK)
+    one.end(Outcome.REFUSED)
+    one.begin(Step.CHANGE)
+    one.end(Outcome.OK, handle="h1", ends_at=60.0)
+    assert (one.state, one.is_ending) == (LeaseState.HELD, True)
+
+
 def test_after_an_ack_was_sent_nothing_may_revive_the_message() -> None:
     one = lease()
     one.begin(Step.ACK)

@@ -57,14 +57,6 @@ def test_a_topic_without_a_writable_queue_has_no_candidates() -> None:
     assert choice.of_message_group(route, "g") is None
 
 
-def test_a_topic_accepts_what_one_of_its_writable_queues_does() -> None:
-    normal, fifo, delay = map(frozenset, (["NORMAL"], ["FIFO"], ["DELAY"]))
-    queues = [queue("a", 0, accepts=normal), queue("b", 0, B, accepts=fifo)]
-    closed = queue("a", 1, writable=False, accepts=delay)
-    assert Route("t", [*queues, closed]).accepts == normal | fifo
-    assert Route("t", [closed, queue("a", 2)]).accepts == frozenset()
-
-
 def test_a_message_group_always_goes_to_the_same_queue() -> None:
     choice = QueueChoice(Random(1))
     assert {choice.of_message_group(TWO_BROKERS, "group0") for _ in range(5)} == {TWO_BROKERS.writable[0]}
@@ -77,7 +69,16 @@ def test_a_broker_is_polled_as_a_whole_and_each_once() -> None:
     ]
 
 
+def test_brokers_behind_one_proxy_are_several_brokers() -> None:
+    route = Route("t", [queue("a", 0), queue("b", 0), queue("b", 1)])
+    candidates = QueueChoice(Random(1)).candidates(route, 2, ())
+    assert [(each.queue.broker, each.queue.id) for each in candidates] == [("b", 1), ("a", 0)]
+    assert [each.queue.broker for each in route.readable_brokers] == ["a", "b"]
+
+
 def test_the_types_that_a_topic_takes_are_those_of_its_writable_queues() -> None:
-    route = Route("t", [queue("a", 0, accepts=frozenset({"FIFO"})), queue("a", 1, writable=False)])
-    assert route.accepts == {"FIFO"}
+    normal, fifo, delay = map(frozenset, (["NORMAL"], ["FIFO"], ["DELAY"]))
+    closed = queue("a", 1, writable=False, accepts=delay)
+    route = Route("t", [queue("a", 0, accepts=normal), closed, queue("b", 0, B, accepts=fifo)])
+    assert route.accepts == normal | fifo
     assert TWO_BROKERS.accepts == frozenset()

@@ -9,5 +9,9 @@ def test_the_same_answer_changes_nothing() -> None:
     assert assignment_change(held=["a"], assigned=["a", "a"]) == AssignmentChange((), ())
 
 
+def test_a_queue_that_is_named_twice_is_taken_up_once() -> None:
+    assert assignment_change(held=[], assigned=["b", "a", "b"]) == AssignmentChange(("b", "a"), ())
+
+
 def test_an_empty_answer_drops_all() -> None:
     assert assignment_change(held=["a", "b"], assigned=[]) == AssignmentChange((), ("a", "b"))

@@ -92,6 +92,15 @@ def test_polls_that_ask_for_their_room_never_exceed_the_count_limit(polls: list[
         assert limited.count <= 30
 
 
+def test_an_answer_frees_the_room_of_its_own_poll_alone() -> None:
+    busy = cache(messages=10)
+    busy.ask("q", 5)
+    busy.ask("q", 3)
+    busy.answered("q", 5)
+
+    assert busy.room("q", 32) == 7
+
+
 def test_polls_of_an_earlier_assignment_take_no_room() -> None:
     again = cache(messages=10)
     again.ask("q", 5)
