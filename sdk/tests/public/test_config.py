@@ -58,6 +58,9 @@ def test_credentials_are_printable_ascii(bad: str | None) -> None:
         Credentials(bad, "secret")  # type: ignore[arg-type]
     with pytest.raises(ValueError, match="secret_key must be printable ASCII"):
         Credentials("key", bad)  # type: ignore[arg-type]
+    if bad is not None:
+        with pytest.raises(ValueError, match="session_token must be printable ASCII"):
+            Credentials("key", "secret", session_token=bad)
 
 
 def test_tls_refuses_what_does_not_go_together(tmp_path: Path) -> None:
@@ -78,6 +81,7 @@ def test_tls_refuses_what_does_not_go_together(tmp_path: Path) -> None:
         ({"k" * 65: "v"}, "must be a letter"),
         ({"k": "v" * 257}, "longer than 256"),
         ({f"k{number}": "v" * 250 for number in range(17)}, "larger than 4096 bytes"),
+        ({f"k{number:063}": "v" * 200 for number in range(17)}, "larger than 4096 bytes"),
     ],
 )
 def test_client_properties_keep_to_their_limits(properties: dict[str, str], said: str) -> None:

@@ -119,3 +119,7 @@ def test_an_error_of_many_acks_names_those_that_failed() -> None:
     error = AckManyError("x", outcomes=outcomes)
     assert error.failed == outcomes[1:]
     assert not error.may_retry
+    assert not error.may_have_taken_effect
+    outcomes += (("third", ServerError("not now")),)
+    mixed = AckManyError("x", outcomes=outcomes)
+    assert (mixed.may_retry, mixed.may_have_taken_effect) == (True, True)

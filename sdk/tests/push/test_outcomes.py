@@ -30,6 +30,13 @@ def test_a_handler_may_choose_the_wait() -> None:
 
 
 @pytest.mark.parametrize("ordered", [False, True])
+@pytest.mark.parametrize(("seconds", "delay"), [(30, 30.0), (0.05, 0.05), (0, 0.05)])
+def test_a_handler_of_a_lite_topic_may_suspend_it(seconds: float, delay: float, ordered: bool) -> None:
+    outcome = outcome_of(RetryLater(seconds), ordered=ordered, attempt=9, backoff=LADDER, lite=True)
+    assert outcome == Release(delay, suspend=True)
+
+
+@pytest.mark.parametrize("ordered", [False, True])
 def test_a_handler_may_give_up_at_once(ordered: bool) -> None:
     outcome = outcome_of(DeadLetter("bad order"), ordered=ordered, attempt=1, backoff=LADDER)
     assert outcome == ForwardToDeadLetters("bad order")

@@ -93,6 +93,7 @@ async def test_credentials_that_a_server_refuses_are_replaced_and_the_call_is_ma
         await producer.send(Message("orders", b"x"))
         assert vault.asked == 2
         # The consumer still signs with what it had; the newer answer is there already, so no provider is called again.
+        rocketmq._network.credential_source._asked_at -= 10
         faults.append(broker.faults.refuse("ReceiveMessage", "UNAUTHORIZED", "expired", times=1))
         (message,) = await consumer.receive(wait=5)
         await message.ack()
@@ -109,11 +110,12 @@ async def test_credentials_that_stay_refused_are_an_error_and_no_storm_of_questi
         return Credentials("key", "wrong")
 
     async with Producer(broker.endpoint, credentials=same) as producer:
-        with broker.faults.refuse("SendMessage", "UNAUTHORIZED"):
+        with broker.faults.refuse("SendMessage", "UNAUTHORIZED") as refused:
             for _ in range(20):
                 with pytest.raises(PermissionDeniedError):
                     await producer.send(Message("orders", b"x"))
     assert vault.asked <= 2
+    assert refused.hits == 20
 
 
 async def test_what_may_not_be_done_is_no_question_of_credentials(broker: FakeBroker) -> None:
