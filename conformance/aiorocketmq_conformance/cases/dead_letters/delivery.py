@@ -194,12 +194,20 @@ async def simple_consumer(fixture: Fixture) -> None:
     assert dead.id == sent.id
 
 
-@case("dlq.no-poll-no-move", rules=("R5.27",), level=INFORMATIONAL, needs=LIMITED, timeout=150.0)
-async def no_poll_no_move(fixture: Fixture) -> None:
-    """A message without attempts left becomes a dead letter although no consumer receives from its topic."""
-    consumer, _ = await failing_consumer(fixture, retries=0)
-    await fixture.send(consumer.topic, "poison")
-    await exhaust(fixture, consumer, 1)
+@case(
+    "dlq.no-poll-no-move",
+    rules=("R5.27",),
+    level=INFORMATIONAL,
+    needs=(*LIMITED, "type.fifo"),
+    timeout=150.0,
+    params={"normal": False, "ordered": True},
+)
+async def no_poll_no_move(fixture: Fixture, ordered: bool) -> None:
+    """A message of a group ({}) without attempts left becomes a dead letter although no consumer receives from its
+    topic."""
+    consumer, _ = await failing_consumer(fixture, retries=1, ordered=ordered)
+    await fixture.send(consumer.topic, "poison", group="g" if ordered else None)
+    await exhaust(fixture, consumer, 2)
     await fixture.clock.sleep(30.0)
     route = await consumer.client.query_route(dead_letter_topic(consumer.group))
     moved = code_of(route) == "OK"

@@ -346,6 +346,16 @@ async def sql_over_server_properties(fixture: Fixture) -> str:
     return "matched" if answer.deliveries else "not matched"
 
 
+@documented("sql-over-an-empty-property", "not null", rules=("5.6",), needs=("filter.sql",))
+async def sql_over_an_empty_property(fixture: Fixture) -> str:
+    """To SQL expressions a property without text is empty, and not missing."""
+    topic, consumer = await fixture.subscribed(1)
+    await fixture.send(topic, "m", properties={"color": ""})
+    expression = pb.FilterExpression(type=pb.FilterType.SQL, expression="color IS NULL")
+    answer = await consumer.receive(poll=SHORT_POLL, invisible=LEASE, expression=expression)
+    return "null" if answer.deliveries else "not null"
+
+
 @documented("recall-with-a-malformed-handle", "MESSAGE_NOT_FOUND", rules=("R4.25",), needs=("recall",))
 async def recall_with_a_malformed_handle(fixture: Fixture) -> str:
     """A recall with a malformed handle is MESSAGE_NOT_FOUND."""

@@ -49,6 +49,20 @@ async def reentrant_attempt_id(fixture: Fixture) -> None:
     assert [one.text for one in await consumer.take(2, batch=1)] == ["m2", "m3"]
 
 
+@case("fifo.update-keeps-block", rules=("R8.21", "R8.4"), level=SHOULD, needs=ORDERED, timeout=90.0)
+async def update_keeps_block(fixture: Fixture) -> None:
+    """A message of an ordered group whose attempts are limited otherwise in the meantime stays in flight, and blocks
+    the next one."""
+    consumer, _, _ = await one_group(fixture, 2)
+    head = await consumer.one(invisible=30.0)
+    await fixture.group(consumer.group, ordered=True, max_attempts=7)
+    other = await fixture.consumer(consumer.topic, group=consumer.group, prime=False)
+    early = await other.receive_for(PROMPT, invisible=10.0)
+    assert not early, f"{early} while {head} was in flight"
+    await consumer.ack(head)
+    assert [one.text for one in await other.take(1)] == ["m1"]
+
+
 @case("fifo.new-attempt-id-blocked", rules=("R8.14", "R8.4"), level=SHOULD, needs=ORDERED, timeout=90.0)
 async def new_attempt_id_blocked(fixture: Fixture) -> None:
     """A receive with another attempt id returns nothing while the first one's messages are in flight."""
