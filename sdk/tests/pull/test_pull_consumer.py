@@ -9,7 +9,13 @@ from aiorocketmq._core.endpoint import Endpoint
 from aiorocketmq._transport.grpcio import GrpcioTransport
 from aiorocketmq._transport.interface import Metadata, Take
 from aiorocketmq.config import Compression
-from aiorocketmq.errors import ClosedError, NotSupportedError, ServerError, UsageError
+from aiorocketmq.errors import (
+    ClosedError,
+    NotSupportedError,
+    PermissionDeniedError,
+    ServerError,
+    UsageError,
+)
 from aiorocketmq.hooks import AssignEvent, CommitEvent, DeliverEvent, Event, Hook, SeekEvent
 from aiorocketmq.message import Message, MessageQueue
 from aiorocketmq.producer import Producer
@@ -328,6 +334,23 @@ async def test_a_paused_queue_waits_while_others_continue(broker: FakeBroker, pr
     assert batch.queue == first
 
 
+async def test_a_batch_that_was_fetched_before_a_pause_waits_for_its_end(
+    broker: FakeBroker, producer: Producer
+) -> None:
+    await send(producer, 10)
+    async with PullConsumer(broker.endpoint, group="audit") as consumer:
+        [queue, _] = await consumer.queues("orders")
+        consumer.assign([queue])
+        fetching = consumer._open()
+        await until(lambda: fetching._ready)
+        consumer.pause(queue)
+        assert await consumer.poll(0) is None
+        consumer.resume(queue)
+        [batch] = await read(consumer, 5)
+
+    assert [message.offset for message in batch] == list(range(5))
+
+
 async def test_without_queues_pause_and_resume_mean_all_that_are_assigned(
     broker: FakeBroker, producer: Producer
 ) -> None:
@@ -444,6 +467,43 @@ async def test_an_unknown_queue_ends_the_loop_with_an_error(broker: FakeBroker) 
         consumer.assign([MessageQueue("orders", "broker-a", 77)])
         with pytest.raises(UsageError, match="has no readable queue broker-a/77"):
             await consumer.poll(PATIENCE)
+
+
+async def test_what_was_fetched_is_delivered_before_another_queue_fails(
+    broker: FakeBroker, producer: Producer
+) -> None:
+    await send(producer, 10)
+    async with PullConsumer(broker.endpoint, group="audit") as consumer:
+        [queue, _] = await consumer.queues("orders")
+        missing = queue._replace(id=77)
+        consumer.assign([missing, queue])
+        fetching = consumer._open()
+        await until(lambda: fetching._ready and fetching._failures)
+        [batch] = await read(consumer, 5)
+        assert batch.queue == queue
+        for _ in range(2):
+            with pytest.raises(UsageError, match="has no readable queue"):
+                await consumer.poll(PATIENCE)
+        consumer.assign([queue])
+        assert await consumer.poll(0) is None
+
+
+async def test_a_queue_that_has_failed_is_read_again_after_a_seek(
+    broker: FakeBroker, producer: Producer
+) -> None:
+    await send(producer, 10)
+    broker.faults.refuse("PullMessage", "FORBIDDEN", times=1)
+    async with PullConsumer(broker.endpoint, group="audit") as consumer:
+        [queue, _] = await consumer.queues("orders")
+        consumer.assign([queue])
+        with pytest.raises(PermissionDeniedError):
+            await consumer.poll(PATIENCE)
+        assert consumer.health().is_degraded
+        await consumer.seek(queue, 3)
+        [batch] = await read(consumer, 2)
+        assert not consumer.health().is_degraded
+
+    assert [message.offset for message in batch] == [3, 4]
 
 
 async def test_what_is_wrong_is_said_where_it_is_written() -> None:

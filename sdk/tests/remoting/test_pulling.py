@@ -137,6 +137,55 @@ async def test_an_offset_that_the_broker_moves_is_an_event_and_logged(
 
 
 @pytest.mark.parametrize(
+    ("filters", "least", "remark", "gap"),
+    [
+        pytest.param({}, "0", "", True, id="nothing is filtered out"),
+        pytest.param({"T": "*"}, "0", "", True, id="nor by a filter that lets everything through"),
+        pytest.param({"T": "A"}, "0", "", False, id="filtered out"),
+        pytest.param({"T": "A"}, "3", "", False, id="filtered out from the first one on"),
+        pytest.param({"T": "A"}, "4", "", True, id="the first ones were deleted"),
+        pytest.param({"T": "A"}, "0", "MESSAGE_WAS_REMOVING", True, id="they are being deleted"),
+        pytest.param({"T": Sql("a > 1")}, "0", "", False, id="filtered out by SQL"),
+    ],
+)
+@pytest.mark.parametrize("code", [ResponseCode.SUCCESS, ResponseCode.PULL_RETRY_IMMEDIATELY])
+async def test_messages_that_are_passed_over_are_a_gap_unless_the_filter_leaves_them_out(
+    start: Start, filters: dict[str, str | Sql], least: str, remark: str, gap: bool, code: ResponseCode
+) -> None:
+    """The first message that comes has offset 42; a search without result goes on at 50."""
+    body = FROM_JAVA if code == ResponseCode.SUCCESS else b""
+
+    def passed_over(frame: Frame) -> Frame | None:
+        if frame.fields["queueOffset"] != "3":
+            return None
+        fields = {"nextBeginOffset": "50", "minOffset": least, "maxOffset": "90"}
+        return answer(frame, code, fields, body, remark)
+
+    server = await start(Script({RequestCode.PULL_MESSAGE: passed_over}, offsets={0: 3}))
+    seeks: list[tuple[int, int | None]] = []
+
+    class Seen(Hook):
+        def observe(self, event: Event) -> None:
+            if isinstance(event, SeekEvent):
+                seeks.append((event.offset, event.instead_of))
+
+    async with consumer(server, hooks=[Seen()], filters=filters) as reader:
+        reader.assign([QUEUE])
+        await reader.poll(0.0 if code else 10)
+        _, again = await seen(server, RequestCode.PULL_MESSAGE, 2)
+        assert again.fields["queueOffset"] == "50"
+    assert seeks == ([(42 if body else 50, 3)] if gap else [])
+
+
+async def test_a_pull_without_wait_is_not_held(start: Start) -> None:
+    server = await start(Script())
+    async with consumer(server, wait=0) as reader:
+        reader.assign([QUEUE])
+        (pull, *_) = await seen(server, RequestCode.PULL_MESSAGE)
+    assert (pull.fields["sysFlag"], pull.fields["suspendTimeoutMillis"]) == ("4", "0")
+
+
+@pytest.mark.parametrize(
     ("code", "error"),
     [
         (ResponseCode.NO_PERMISSION, PermissionDeniedError),

@@ -7,13 +7,14 @@ import json
 from collections.abc import Callable
 
 import pytest
-from aiorocketmq import Producer, PushConsumer, Retry, Timeouts
+from aiorocketmq import Producer, PullConsumer, PushConsumer, Retry, Timeouts
 from aiorocketmq._core.remoting.frame import Frame
 from aiorocketmq._remoting.codes import RequestCode, ResponseCode
 from aiorocketmq._remoting.replicas import goes_on
 from aiorocketmq.errors import UnreachableError
 from aiorocketmq.hooks import Event, Hook, SeekEvent
 from aiorocketmq.message import Message, ReceivedMessage
+from aiorocketmq.pull_consumer import PullBatch
 
 from sdk.tests.core.remoting.test_records import JAVA_116 as MESSAGE
 from sdk.tests.remoting.script import QUEUE, Script, Serve, Server, answer, consumer, requests, seen
@@ -45,7 +46,8 @@ class Pair:
         self.is_turned = False
         """The name server lists the other broker first."""
         self.writable: dict[str, int] = {}
-        """Queues that may be written, of brokers that have not one."""
+        """Queues that may be written, of brokers that differ from the others."""
+        self.queues = 1
         self.other: Server | None = None
         """The master of another broker, which has no replica."""
         self.at_master = Script({PULL: self._log(at_master)})
@@ -77,7 +79,7 @@ class Pair:
         addresses = {"1": str(self.replica.address)} | (
             {"0": str(self.master.address)} if self.knows_master else {}
         )
-        counts = {"perm": 6, "readQueueNums": 1}
+        counts = {"perm": 6, "readQueueNums": self.queues}
         brokers = [{"brokerAddrs": addresses, "brokerName": "broker-a", "cluster": "c"}]
         if self.other is not None:
             brokers += [
@@ -87,7 +89,8 @@ class Pair:
         route = {
             "brokerDatas": brokers,
             "queueDatas": [
-                {**counts, "brokerName": name, "writeQueueNums": self.writable.get(name, 1)} for name in names
+                {**counts, "brokerName": name, "writeQueueNums": self.writable.get(name, self.queues)}
+                for name in names
             ],
         }
         return answer(frame, body=json.dumps(route).encode())
@@ -171,6 +174,73 @@ async def test_commits_of_a_second_outage_are_stored_as_well(pair: Pair) -> None
             assert pair.at_master.offsets.get(0) != offset
             pair.is_gone = False
             await until(lambda offset=offset: pair.at_master.offsets.get(0) == offset)  # type: ignore[misc]
+
+
+async def taken(reader: PullConsumer) -> PullBatch:
+    batch = await reader.poll(10)
+    assert batch is not None
+    return batch
+
+
+async def test_a_deferred_commit_is_not_overtaken_by_a_newer_one(pair: Pair) -> None:
+    async with consumer(pair.names) as reader:
+        reader.assign([QUEUE])
+        first, second = await taken(reader), await taken(reader)
+        pair.is_gone = True
+        await reader.commit(first)
+        await until(lambda: "storing deferred commits" in reader.health().degraded)
+        pair.is_gone = False
+        before = len(pair.master.seen)
+        await reader.commit(second)
+        await until(lambda: "storing deferred commits" not in reader.health().degraded)
+        commits = [
+            frame.fields["commitOffset"] for frame in pair.master.seen[before:] if frame.code == COMMIT
+        ]
+    assert (commits, pair.at_master.offsets) == (["2"], {0: 2})
+
+
+async def test_what_is_committed_while_an_older_offset_is_stored_is_stored_next(pair: Pair) -> None:
+    async with consumer(pair.names) as reader:
+        reader.assign([QUEUE])
+        first, second = await taken(reader), await taken(reader)
+        commits: list[asyncio.Future[None]] = []
+
+        def store(frame: Frame) -> Frame:
+            pair.at_master.offsets[0] = int(frame.fields["commitOffset"])
+            if not commits:  # the answer is not there yet
+                commits.append(asyncio.ensure_future(reader.commit(second)))
+            return answer(frame)
+
+        pair.is_gone = True
+        await reader.commit(first)
+        pair.at_master.answers[COMMIT] = store
+        pair.is_gone = False
+        await until(lambda: pair.at_master.offsets == {0: 2})
+        await commits[0]
+
+
+async def test_a_queue_that_is_revoked_while_its_master_is_away_takes_no_other_commit_with_it(
+    pair: Pair, caplog: pytest.LogCaptureFixture
+) -> None:
+    pair.queues = 2
+    async with consumer(pair.names, topics=["T"], wait=0.05) as reader:
+        batches = [await taken(reader)]
+        while batches[-1].queue == batches[0].queue:
+            batches.append(await taken(reader))
+        pair.is_gone = True
+        for batch in batches:
+            await reader.commit(batch)
+        pair.at_replica.consumers.append("~last")
+        assert reader._rebalancing is not None
+        reader._rebalancing.look()
+        await until(lambda: reader.assigned == (QUEUE,))
+        pair.is_gone = False
+        await until(lambda: 0 in pair.at_master.offsets)
+    assert [
+        each.args[0].id  # type: ignore[index]
+        for each in caplog.records
+        if "was never committed" in each.getMessage()
+    ] == [1]
 
 
 @pytest.mark.parametrize("auto_commit", [None, 0.01])

@@ -9,14 +9,16 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from aiorocketmq import AveragelyByCircle, MessageQueue, Timeouts
+from aiorocketmq import AveragelyByCircle, MessageQueue, PullConsumer, Timeouts
 from aiorocketmq._core.remoting.frame import ONE_WAY, Frame, encode
 from aiorocketmq._pull import rebalancing
 from aiorocketmq._remoting.codes import RequestCode, ResponseCode
 from aiorocketmq._remoting.session import RemotingSession
 from aiorocketmq._transport.network import Environment
 from aiorocketmq._version import version
+from aiorocketmq.errors import QueueRevokedError
 
+from sdk.tests.core.remoting.test_records import JAVA_116
 from sdk.tests.remoting.script import QUEUE, Reply, Script, Server, Start, answer, consumer, requests, seen
 from sdk.tests.waiting import until
 
@@ -358,3 +360,145 @@ async def test_a_lock_that_cannot_be_renewed_is_lost_and_taken_again(
         del script.answers[RequestCode.LOCK_BATCH_MQ]
         await until(lambda: set(reader.assigned) == {first, second})
         await until(lambda: "renewing locks" not in reader.health().degraded)
+
+
+def joined(script: Script, reader: PullConsumer, member: str = "~last") -> None:
+    """Let another member join, of which the first one is notified."""
+    script.consumers.append(member)
+    assert reader._rebalancing is not None
+    reader._rebalancing.look()
+
+
+SECOND = QUEUE._replace(id=1)
+
+
+async def test_a_listener_that_takes_too_long_is_cancelled_and_its_queues_move(
+    start: Start, caplog: pytest.LogCaptureFixture
+) -> None:
+    script = Script(queues=2)
+    server = await start(script)
+    ends: list[str] = []
+
+    class Slow:
+        async def assigned(self, queues: Any) -> None:
+            pass
+
+        async def revoked(self, queues: Any) -> None:
+            try:
+                await asyncio.Event().wait()
+            except asyncio.CancelledError:
+                ends.append("cancelled")
+                raise
+
+    timeouts = Timeouts(stop=0.05)
+    async with consumer(server, topics=["T"], on_rebalance=Slow(), timeouts=timeouts) as reader:
+        await until(lambda: len(reader.assigned) == 2)
+        joined(script, reader)
+        await until(lambda: reader.assigned == (QUEUE,))
+        assert ends == ["cancelled"]
+    assert "the rebalance listener took more than 0.05 s" in caplog.text
+
+
+def pulled(frame: Frame) -> Frame | None:
+    """One message in each queue."""
+    if frame.fields["queueOffset"] != "0":
+        return None
+    return answer(frame, fields={"nextBeginOffset": "1", "minOffset": "0", "maxOffset": "1"}, body=JAVA_116)
+
+
+async def test_an_ordered_queue_moves_when_its_current_batch_is_completed(start: Start) -> None:
+    script = Script({RequestCode.PULL_MESSAGE: pulled}, queues=2)
+    server = await start(script)
+    async with consumer(server, topics=["T"], ordered=True, timeouts=Timeouts(stop=60)) as reader:
+        await until(lambda: len(reader.assigned) == 2)
+        reader.pause(QUEUE)
+        batch = await reader.poll(10)
+        assert batch is not None
+        assert batch.queue == SECOND
+        joined(script, reader)
+        await until(lambda: SECOND in reader.paused)
+        await seen(server, RequestCode.PULL_MESSAGE, 3)
+        assert not requests(server, RequestCode.UNLOCK_BATCH_MQ)
+        await reader.commit(batch)
+        await reader.poll(0)
+        await until(lambda: reader.assigned == (QUEUE,))
+        await until(lambda: requests(server, RequestCode.UNLOCK_BATCH_MQ))
+        with pytest.raises(QueueRevokedError, match="is not assigned to this member any more"):
+            await reader.commit(batch)
+    assert script.offsets == {1: 1}
+
+
+async def test_an_ordered_queue_waits_for_no_batch_of_another(start: Start) -> None:
+    script = Script({RequestCode.PULL_MESSAGE: pulled}, queues=2)
+    server = await start(script)
+    async with consumer(server, topics=["T"], ordered=True, timeouts=Timeouts(stop=60)) as reader:
+        await until(lambda: len(reader.assigned) == 2)
+        reader.pause(SECOND)
+        assert await reader.poll(10) is not None
+        joined(script, reader)
+        await until(lambda: reader.assigned == (QUEUE,))
+
+
+async def test_the_lock_of_a_queue_that_was_given_up_is_renewed_no_more(
+    start: Start, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(rebalancing, "RENEW_EVERY", 0.01)
+    script = Script(queues=2)
+    server = await start(script)
+    async with consumer(server, topics=["T"], ordered=True) as reader:
+        await until(lambda: len(reader.assigned) == 2)
+        joined(script, reader)
+        await until(lambda: requests(server, RequestCode.UNLOCK_BATCH_MQ))
+        before = len(requests(server, RequestCode.LOCK_BATCH_MQ))
+        # A renewal may have been on its way.
+        renewals = (await seen(server, RequestCode.LOCK_BATCH_MQ, before + 3))[before + 1 :]
+    assert {each["queueId"] for frame in renewals for each in json.loads(frame.body)["mqSet"]} == {0}
+
+
+async def test_an_offset_that_cannot_be_committed_for_one_queue_is_due_again_and_holds_up_no_other(
+    start: Start,
+) -> None:
+    script = Script({RequestCode.PULL_MESSAGE: pulled}, queues=2)
+    server = await start(script)
+
+    def refuse_first(frame: Frame) -> Frame | None:
+        if frame.fields["queueId"] == "0":
+            return answer(frame, ResponseCode.SYSTEM_ERROR, remark="not this one")
+        return script._usual(frame)
+
+    script.answers[RequestCode.UPDATE_CONSUMER_OFFSET] = refuse_first
+    async with consumer(server, auto_commit=0.01) as reader:
+        reader.assign([QUEUE, SECOND])
+        for _ in range(2):
+            assert await reader.poll(10) is not None
+        assert await reader.poll(0) is None
+        await until(lambda: script.offsets == {1: 1})
+        await until(lambda: "not this one" in reader.health().degraded.get("committing offsets", ""))
+        del script.answers[RequestCode.UPDATE_CONSUMER_OFFSET]
+        await until(lambda: script.offsets == {0: 1, 1: 1})
+        await until(lambda: not reader.health().is_degraded)
+
+
+def resetting(offsets: dict[MessageQueue, int]) -> bytes:
+    """The notification that an administrator has reset offsets."""
+    table = ",".join(
+        f'{{"brokerName":"{queue.broker}","queueId":{queue.id},"topic":"{queue.topic}"}}:{offset}'
+        for queue, offset in offsets.items()
+    )
+    body = f'{{"offsetTable":{{{table}}}}}'.encode()
+    return encode(Frame(code=RequestCode.RESET_CONSUMER_CLIENT_OFFSET, opaque=9, flag=ONE_WAY, body=body))
+
+
+async def test_a_reset_moves_the_queues_of_this_member_and_none_if_it_is_malformed(start: Start) -> None:
+    script = Script(queues=2, offsets={0: 5, 1: 5})
+    server = await start(script)
+    resets = [resetting({QUEUE: 4, SECOND: -1}), resetting({QUEUE._replace(id=7): 1, SECOND: 3})]
+    async with consumer(server, topics=["T"]) as reader:
+        await until(lambda: len(reader.assigned) == 2)
+        await asyncio.gather(*map(reader.position, reader.assigned))
+        script.answers[RequestCode.HEART_BEAT] = lambda frame: b"".join(resets) + encode(answer(frame))
+        reader._session.send_heartbeats()  # type: ignore[attr-defined]
+        await until(lambda: script.offsets[1] == 3)
+        del script.answers[RequestCode.HEART_BEAT]
+        assert [await reader.position(queue) for queue in reader.assigned] == [5, 3]
+    assert script.offsets == {0: 5, 1: 3}
