@@ -26,6 +26,7 @@ from aiorocketmq.pull_consumer import Offset
 from sdk.tests.core.remoting.encoding import checksum, encode_record
 from sdk.tests.edge.test_lease_times import Hand
 from sdk.tests.remoting.script import Script, Server, Start, answer, requests, seen
+from sdk.tests.remoting.test_sharing import start_two
 from sdk.tests.waiting import until
 
 RETRIES = "%RETRY%g"
@@ -205,6 +206,26 @@ async def test_nothing_behind_a_message_in_hand_is_committed(
     assert list(dict.fromkeys(broker.commits())) == [1, 3]
 
 
+async def test_an_offset_that_one_queue_could_not_commit_is_due_again_and_holds_up_no_other(
+    start: Start, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(queue_consumption, "COMMIT_EVERY", 0.01)
+    broker = await Broker(queues=2).start(start)
+    broker.add(b"a")
+    broker.add(b"b", queue=1)
+    broker.script.answers[RequestCode.UPDATE_CONSUMER_OFFSET] = lambda frame: answer(
+        frame, ResponseCode.SYSTEM_ERROR if frame.fields["queueId"] == "0" else 0, remark="not this one"
+    )
+    async with consuming(broker, Handler()) as consumer:
+        await until(lambda: "not this one" in consumer.health().degraded.get("committing offsets", ""))
+        await until(lambda: broker.committed(queue=1) == 1)
+        refused = len(broker.commits())
+        del broker.script.answers[RequestCode.UPDATE_CONSUMER_OFFSET]
+        await until(lambda: len(broker.commits()) > refused)
+        await until(lambda: not consumer.health().is_degraded)
+    assert (set(broker.commits()), broker.commits(queue=1)) == ({1}, [1])
+
+
 async def test_what_a_handler_did_not_end_within_the_grace_is_not_committed(start: Start) -> None:
     broker = await Broker().start(start)
     broker.add(b"a", b"slow", b"c")
@@ -233,6 +254,18 @@ async def test_a_failed_message_is_sent_back_for_the_brokers_own_delay(start: St
         "bname": "broker-a",
     }
     assert broker.committed() == 3
+
+
+async def test_a_failed_message_is_sent_back_to_the_broker_that_has_it(start: Start) -> None:
+    first, second = Broker(), Broker()
+    first.server, second.server = await start_two(start, first.script, second.script)
+    second.add(b"bad")
+    async with consuming(first, Handler(fails)) as consumer:
+        (frame,) = await seen(second.server, RequestCode.CONSUMER_SEND_MSG_BACK)
+        await until(lambda: not consumer.messages_in_flight)
+        assert (consumer.statistics.body_bytes, consumer.statistics.released) == (0, 1)
+    assert (frame.fields["bname"], frame.fields["offset"]) == ("broker-b", "1000")
+    assert not requests(first.server, RequestCode.CONSUMER_SEND_MSG_BACK)
 
 
 @pytest.mark.parametrize(

@@ -352,6 +352,15 @@ async def test_queues_of_other_brokers_are_read_on(pair: Pair, serve: Serve) -> 
         assert batch.queue == QUEUE == queues[0]
 
 
+async def test_a_replica_that_does_not_take_heartbeats_keeps_no_member_out(pair: Pair) -> None:
+    pair.at_replica.answers[RequestCode.HEART_BEAT] = lambda frame: answer(frame, ResponseCode.SYSTEM_ERROR)
+    async with consumer(pair.names, topics=["T"]) as reader:
+        await until(lambda: reader.assigned == (QUEUE,))
+        await seen(pair.replica, RequestCode.HEART_BEAT)
+        assert reader.health().connected
+        assert not reader.health().is_degraded
+
+
 async def test_locks_are_taken_at_masters_alone(pair: Pair) -> None:
     pair.knows_master = False
     async with consumer(pair.names, topics=["T"], ordered=True) as reader:

@@ -378,6 +378,7 @@ async def test_a_listener_that_takes_too_long_is_cancelled_and_its_queues_move(
     script = Script(queues=2)
     server = await start(script)
     ends: list[str] = []
+    gate = asyncio.Event()
 
     class Slow:
         async def assigned(self, queues: Any) -> None:
@@ -385,7 +386,7 @@ async def test_a_listener_that_takes_too_long_is_cancelled_and_its_queues_move(
 
         async def revoked(self, queues: Any) -> None:
             try:
-                await asyncio.Event().wait()
+                await gate.wait()
             except asyncio.CancelledError:
                 ends.append("cancelled")
                 raise
@@ -394,7 +395,10 @@ async def test_a_listener_that_takes_too_long_is_cancelled_and_its_queues_move(
     async with consumer(server, topics=["T"], on_rebalance=Slow(), timeouts=timeouts) as reader:
         await until(lambda: len(reader.assigned) == 2)
         joined(script, reader)
-        await until(lambda: reader.assigned == (QUEUE,))
+        try:
+            await until(lambda: reader.assigned == (QUEUE,))
+        finally:
+            gate.set()
         assert ends == ["cancelled"]
     assert "the rebalance listener took more than 0.05 s" in caplog.text
 
@@ -431,7 +435,9 @@ async def test_an_ordered_queue_moves_when_its_current_batch_is_completed(start:
 async def test_an_ordered_queue_waits_for_no_batch_of_another(start: Start) -> None:
     script = Script({RequestCode.PULL_MESSAGE: pulled}, queues=2)
     server = await start(script)
-    async with consumer(server, topics=["T"], ordered=True, timeouts=Timeouts(stop=60)) as reader:
+    timeouts = Timeouts(stop=8)
+    # Nor does a consumer that ends wait for the batch that it returned last.
+    async with asyncio.timeout(6), consumer(server, topics=["T"], ordered=True, timeouts=timeouts) as reader:
         await until(lambda: len(reader.assigned) == 2)
         reader.pause(SECOND)
         assert await reader.poll(10) is not None
@@ -477,6 +483,23 @@ async def test_an_offset_that_cannot_be_committed_for_one_queue_is_due_again_and
         del script.answers[RequestCode.UPDATE_CONSUMER_OFFSET]
         await until(lambda: script.offsets == {0: 1, 1: 1})
         await until(lambda: not reader.health().is_degraded)
+
+
+async def test_a_last_commit_that_is_refused_for_one_queue_ends_no_block_with_an_error(
+    start: Start, caplog: pytest.LogCaptureFixture
+) -> None:
+    script = Script({RequestCode.PULL_MESSAGE: pulled}, queues=2)
+    server = await start(script)
+    script.answers[RequestCode.UPDATE_CONSUMER_OFFSET] = lambda frame: (
+        answer(frame, ResponseCode.SYSTEM_ERROR) if frame.fields["queueId"] == "0" else script._usual(frame)
+    )
+    async with consumer(server, auto_commit=3600) as reader:
+        reader.assign([QUEUE, SECOND])
+        for _ in range(2):
+            assert await reader.poll(10) is not None
+        await reader.poll(0)
+    assert script.offsets == {1: 1}
+    assert "the last offsets were not committed" in caplog.text
 
 
 def resetting(offsets: dict[MessageQueue, int]) -> bytes:
