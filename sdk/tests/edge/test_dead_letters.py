@@ -49,7 +49,9 @@ async def test_a_group_with_enough_attempts_reads_dead_letters(buried: FakeBroke
 
 async def test_a_group_with_too_few_attempts_gets_an_error_before_it_loses_any(buried: FakeBroker) -> None:
     with pytest.raises(UsageError, match="begin with attempt 19: it would lose them"):
-        async with SimpleConsumer(buried.endpoint, group="few", subscriptions=[dead_letters("billing")]):
+        async with SimpleConsumer(
+            buried.endpoint, group="few", subscriptions=["orders", dead_letters("billing")]
+        ):
             pass
     assert len(buried.dead_letters("billing")) == 1
     assert buried.dead_letters("few") == ()

@@ -99,6 +99,17 @@ async def test_a_refused_list_has_failed(lite: FakeBroker, heard: Listening) -> 
     assert heard.events[-1].error is raised.value
 
 
+async def test_a_list_that_a_server_refuses_changes_nothing(lite: FakeBroker) -> None:
+    async with consumer_of(lite, "ann") as consumer:
+        with lite.faults.refuse("SyncLiteSubscription", "INTERNAL_SERVER_ERROR") as refused:
+            with pytest.raises(ServerError):
+                await consumer.add_lite_topics("bob")
+            with pytest.raises(ServerError):
+                await consumer.remove_lite_topics("ann")
+        assert consumer.lite_topics == {"ann"}
+        assert refused.hits == 2
+
+
 async def test_of_a_list_without_an_answer_is_of_unknown_outcome(lite: FakeBroker, heard: Listening) -> None:
     async with consumer_of(lite, hooks=(heard,)) as consumer:
         with lite.faults.drop_reply("SyncLiteSubscription", times=1), pytest.raises(RocketMQError):

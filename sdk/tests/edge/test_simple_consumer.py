@@ -29,6 +29,7 @@ from aiorocketmq_fake.core.values.events import Acked, LeaseChanged, LeaseEnded,
 
 from sdk.tests.clients import simple_consumer
 from sdk.tests.edge.watching import Watching
+from sdk.tests.waiting import until
 
 Awaiting = Callable[[type[object]], AbstractAsyncContextManager[None]]
 
@@ -241,6 +242,41 @@ async def test_many_are_acked_in_one_call(
     await consumer.ack([])
 
 
+async def test_more_than_one_call_can_carry_are_acked_in_several(
+    broker: FakeBroker, producer: Producer, consumer: SimpleConsumer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("aiorocketmq._consume.settler.MAX_ENTRIES", 2)
+    await producer.send_many([Message("orders", b"x") for _ in range(5)])
+    messages: list[ReceivedMessage] = []
+    async with asyncio.timeout(10):
+        while len(messages) < 5:
+            messages += await consumer.receive(wait=5)
+    with broker.faults.delay("AckMessage", 0.0) as calls:
+        await consumer.ack(messages)
+    assert (calls.hits, broker.leases()) == (3, ())
+    assert all(message.is_settled for message in messages)
+
+
+async def test_messages_of_several_topics_are_acked_in_any_order(
+    broker: FakeBroker, producer: Producer
+) -> None:
+    topics = ["orders", "refunds"]
+    await broker.create_topic("refunds")
+    for topic in topics:
+        await producer.send_many([Message(topic, b"x") for _ in range(3)])
+    received: dict[str, list[ReceivedMessage]] = {topic: [] for topic in topics}
+    async with SimpleConsumer(broker.endpoint, group="billing", subscriptions=topics) as consumer:
+        async with asyncio.timeout(10):
+            while sum(map(len, received.values())) < 6:
+                for message in await consumer.receive(wait=5):
+                    received[message.topic].append(message)
+        in_turn = [message for pair in zip(*received.values(), strict=True) for message in pair]
+        with broker.faults.delay("AckMessage", 0.0) as calls:
+            await consumer.ack(in_turn)
+        assert all(message.is_settled for message in in_turn)
+    assert (calls.hits, broker.leases()) == (2, ())
+
+
 async def test_when_some_of_many_acks_fail_the_error_has_an_outcome_for_each(still: FakeBroker) -> None:
     async with (
         Producer(still.endpoint) as producer,
@@ -278,6 +314,25 @@ async def test_what_arrived_between_calls_is_returned_next(broker: FakeBroker, p
             received += await consumer.receive(wait=5)
         await consumer.ack(received)
     assert {message.topic for message in received} == {"orders", "refunds"}
+
+
+async def test_of_what_was_kept_no_more_is_returned_than_the_next_call_asks_for(
+    broker: FakeBroker, producer: Producer
+) -> None:
+    topics = ["refunds", "returns"]
+    for topic in topics:
+        await broker.create_topic(topic, queues=1)
+        await producer.send_many([Message(topic, b"%d" % number) for number in range(3)])
+    async with SimpleConsumer(broker.endpoint, group="billing", subscriptions=topics) as consumer:
+        first = await consumer.receive(max_messages=3)
+        assert len(first) == 3
+        rest: list[ReceivedMessage] = []
+        for _ in range(3):
+            (message,) = await consumer.receive(max_messages=1)
+            rest.append(message)
+        await consumer.ack([*first, *rest])
+    assert {message.topic for message in rest} == {*topics} - {message.topic for message in first}
+    assert [message.offset for message in rest] == [0, 1, 2]
 
 
 async def test_a_loop_that_keeps_messages_alive_renews_their_leases(
@@ -413,6 +468,29 @@ async def test_an_error_of_one_of_several_topics_is_raised_when_no_other_has_mes
             await message.ack()
 
 
+@pytest.mark.parametrize(("code", "is_final"), [("FORBIDDEN", True), ("TOO_MANY_REQUESTS", False)])
+async def test_a_refusal_of_one_topic_beside_messages_of_another_is_raised_once_by_the_next_call(
+    broker: FakeBroker, producer: Producer, code: str, is_final: bool
+) -> None:
+    await broker.create_topic("refunds")
+    async with SimpleConsumer(
+        broker.endpoint, group="billing", subscriptions=["orders", "refunds"]
+    ) as consumer:
+        running = consumer._polls._running
+        with broker.faults.refuse("ReceiveMessage", code, topic="refunds") as refused:
+            receiving = asyncio.create_task(consumer.receive(wait=20))
+            await until(lambda: refused.hits and all(topic == "orders" for topic, _ in running))
+            await producer.send(Message("orders", b"x"))
+            await consumer.ack(await receiving)
+        if is_final:
+            with pytest.raises(PermissionDeniedError, match="refunds"):
+                await consumer.receive(wait=20)
+        await producer.send(Message("refunds", b"y"))
+        (message,) = await consumer.receive(wait=20)
+        await message.ack()
+    assert message.body == b"y"
+
+
 async def test_a_message_that_waited_too_long_for_a_caller_is_given_back(
     broker: FakeBroker, producer: Producer
 ) -> None:
@@ -511,6 +589,22 @@ async def test_a_message_whose_settling_failed_is_redelivered(
     assert (again.message_id, again.attempt) == (message.message_id, 2)
     await again.ack()
     await loop.aclose()  # type: ignore[attr-defined]
+
+
+async def test_a_lease_that_was_to_end_is_not_kept_alive_by_a_later_extension(
+    broker: FakeBroker, producer: Producer, consumer: SimpleConsumer
+) -> None:
+    """For instance by a renewal that waited for the release, which failed."""
+    message = await one(consumer, producer)
+    assert message._lease is not None
+    with broker.faults.refuse("ChangeInvisibleDuration", "INTERNAL_SERVER_ERROR", times=1):
+        releasing = asyncio.create_task(message.release())
+        await asyncio.sleep(0)
+        extending = asyncio.create_task(message.extend(60))
+        with pytest.raises(ServerError):
+            await releasing
+    await extending
+    assert message._lease.is_ending
 
 
 async def test_a_renewal_that_fails_is_tried_again_while_the_lease_lasts(

@@ -12,7 +12,7 @@ from aiorocketmq.config import CacheLimits, Timeouts
 from aiorocketmq.errors import PermissionDeniedError
 from aiorocketmq.message import Message, ReceivedMessage
 from aiorocketmq.producer import Producer
-from aiorocketmq.push_consumer import PushConsumer
+from aiorocketmq.push_consumer import DeadLetter, PushConsumer
 from aiorocketmq.wire import messages as pb
 from aiorocketmq_fake import FakeBroker
 from aiorocketmq_fake.core.values.events import Acked, DeadLettered, Delivered, LeaseChanged
@@ -131,6 +131,20 @@ async def test_queues_come_and_go_with_the_assignment(
         await assigned(1)
         # Its share is that of all queues again.
         assert cache._count_share == 29
+
+
+async def test_a_dead_letter_of_an_ordered_group_whose_lease_was_changed_is_not_acked_as_well(
+    ordered_broker: FakeBroker, ordered_producer: Producer, ordered_history: Any
+) -> None:
+    async def handle(message: ReceivedMessage) -> None:
+        await message.extend(60)
+        raise DeadLetter("no use")
+
+    await ordered_producer.send(Message("orders", b"a1", message_group="a"))
+    with ordered_broker.faults.delay("AckMessage", 0.0) as acks:
+        async with push_consumer(ordered_broker.endpoint, handler=handle):
+            await ordered_history.shows(DeadLettered)
+    assert acks.hits == 0
 
 
 class Slow(GrpcioTransport):
