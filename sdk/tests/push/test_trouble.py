@@ -10,6 +10,7 @@ from aiorocketmq._transport.grpcio import GrpcioTransport
 from aiorocketmq._transport.interface import Metadata
 from aiorocketmq.config import CacheLimits, Timeouts
 from aiorocketmq.errors import PermissionDeniedError
+from aiorocketmq.hooks import Event, Hook, Phase, ReceiveEvent
 from aiorocketmq.message import Message, ReceivedMessage
 from aiorocketmq.producer import Producer
 from aiorocketmq.push_consumer import DeadLetter, PushConsumer
@@ -18,6 +19,7 @@ from aiorocketmq_fake import FakeBroker
 from aiorocketmq_fake.core.values.events import Acked, DeadLettered, Delivered, LeaseChanged
 
 from sdk.tests.clients import push_consumer
+from sdk.tests.waiting import until
 
 
 @pytest.fixture
@@ -90,6 +92,31 @@ async def test_a_refused_receive_is_tried_again(
     warnings = [each for each in caplog.records if each.levelname == "WARNING"]
     assert len(warnings) == 1, "a failure that goes on is told once"
     assert "works again" in caplog.text
+
+
+async def test_a_queue_is_polled_as_the_same_attempt_until_something_arrives(
+    broker: FakeBroker, producer: Producer, seen: Any, history: Any
+) -> None:
+    """So a server that has lost an answer on its way gives the same messages again."""
+    attempts: list[str | None] = []
+
+    class Watch(Hook):
+        def observe(self, event: Event) -> None:
+            if isinstance(event, ReceiveEvent) and event.phase is Phase.INVOKE:
+                attempts.append(event.attempt_id)
+
+    async def polls(count: int) -> None:
+        async with asyncio.timeout(20):
+            while len(attempts) < count:
+                await broker.clock.advance(seconds=5)
+
+    await broker.update_topic("orders", queues=1)
+    async with push_consumer(broker.endpoint, handler=seen, hooks=[Watch()]):
+        await polls(3)
+        await send(producer, b"1")
+        await history.shows(Acked)
+        await polls(len(attempts) + 2)
+    assert len(set(attempts)) == 2
 
 
 @pytest.mark.usefixtures("hasty")
@@ -353,7 +380,10 @@ async def test_acks_wait_as_for_a_throttling_server_if_one_is_throttled(
         await seen.starts(3)
         gate.set()
         await history.shows(Acked, sum(code != pb.Code.OK for code in codes))
-        assert consumer.statistics.lost == 0
+        await until(lambda: not consumer.messages_in_flight)
+        statistics = consumer.statistics
+        assert not consumer.health().is_degraded
+    assert (statistics.acknowledged, statistics.lost, statistics.body_bytes) == (3, 0, 0)
     assert pauses == [throttled]
 
 

@@ -413,6 +413,21 @@ async def test_a_queue_is_given_up_once_its_handlers_have_ended_and_was_committe
     assert consumer._running is None
 
 
+async def test_a_queue_that_was_given_up_and_came_back_is_handled_again(start: Start) -> None:
+    broker = await Broker(queues=2).start(start)
+    handler = Handler()
+    async with consuming(broker, handler) as consumer:
+        await until(lambda: len(consumer.assigned_queues) == 4)
+        joining(broker, "~")
+        consumer._session.send_heartbeats()
+        await until(lambda: {queue.id for queue in consumer.assigned_queues} == {0})
+        broker.add(b"a", queue=1)
+        broker.script.consumers.remove("~")
+        consumer._session.send_heartbeats()
+        await handler.until(1)
+    assert (handler.calls, broker.committed(queue=1)) == ([(b"a", 1)], 1)
+
+
 async def test_a_queue_whose_handler_fails_while_it_is_given_up_goes_at_once(start: Start) -> None:
     broker = await Broker(queues=2).start(start)
     broker.add(b"a", b"b", queue=1)
@@ -497,6 +512,10 @@ async def test_a_queue_is_not_read_far_ahead_of_its_oldest_message(
     handler = Handler(lambda message: done.wait() if message.body == b"slow" else None)
     async with consuming(broker, handler) as consumer:
         await until(lambda: consumer.statistics.handled >= 63)
+        await heard(broker, consumer)
+        assert consumer.statistics.received == 64
+        consumer.pause("T")
+        consumer.resume("T")
         await heard(broker, consumer)
         assert consumer.statistics.received == 64
         consumer.pause("T")
