@@ -203,6 +203,41 @@ async def test_seeking_reads_again_or_skips(broker: FakeBroker, producer: Produc
         assert await consumer.position(queue) == 5
 
 
+async def test_a_seek_that_is_cancelled_leaves_position_and_fetched_messages(
+    broker: FakeBroker, producer: Producer
+) -> None:
+    await send(producer, 10)
+    async with PullConsumer(broker.endpoint, group="audit") as consumer:
+        [queue, _] = await consumer.queues("orders")
+        consumer.assign([queue])
+        assert await consumer.position(queue) == 0
+        with broker.faults.drop_reply("QueryOffset", hang=True) as hanging:
+            seeking = asyncio.create_task(consumer.seek(queue, Offset.END))
+            await until(lambda: hanging.hits)
+            seeking.cancel()
+            with pytest.raises(asyncio.CancelledError):
+                await seeking
+        assert await consumer.position(queue) == 0
+        [batch] = await read(consumer, 5)
+    assert [message.offset for message in batch] == list(range(5))
+
+
+async def test_a_poll_that_is_cancelled_takes_no_batch(broker: FakeBroker, producer: Producer) -> None:
+    async with PullConsumer(broker.endpoint, group="audit") as consumer:
+        [queue, _] = await consumer.queues("orders")
+        consumer.assign([queue])
+        await consumer.position(queue)
+        for _ in range(3):
+            polling = asyncio.create_task(consumer.poll(PATIENCE))
+            await asyncio.sleep(0)
+            polling.cancel()
+            with pytest.raises(asyncio.CancelledError):
+                await polling
+        await send(producer, 10)
+        batches = await read(consumer, 5)
+    assert [message.offset for batch in batches for message in batch] == list(range(5))
+
+
 class Answering(GrpcioTransport):
     """The ordinary transport, but for calls whose answers are given."""
 
@@ -416,6 +451,28 @@ async def test_a_filter_leaves_other_messages_out(broker: FakeBroker, producer: 
     async with PullConsumer(broker.endpoint, group="audit", filters={"orders": "paid"}) as consumer:
         consumer.assign(await consumer.queues("orders"))
         assert bodies(await read(consumer, 1)) == [b"paid"]
+
+
+async def test_each_topic_has_a_filter_of_its_own(broker: FakeBroker, producer: Producer) -> None:
+    topics = ["orders", "refunds", "returns"]
+    for topic in topics[1:]:
+        await broker.create_topic(topic, queues=1)
+    for topic in topics:
+        for tag in ("open", "paid"):
+            await producer.send(Message(topic, f"{topic} {tag}".encode(), tag=tag))
+    filters = {"orders": "paid", "refunds": "open"}
+    async with PullConsumer(broker.endpoint, group="audit", filters=filters) as consumer:
+        consumer.assign([queue for topic in topics for queue in await consumer.queues(topic)])
+        batches = await read(consumer, 4)
+    assert bodies(batches) == [b"orders paid", b"refunds open", b"returns open", b"returns paid"]
+
+
+async def test_a_queue_whose_position_is_not_known_yet_is_not_committed(broker: FakeBroker) -> None:
+    async with PullConsumer(broker.endpoint, group="audit") as consumer:
+        queues = await consumer.queues("orders")
+        consumer.assign(queues)
+        await consumer.commit()
+        assert [await consumer.committed(queue) for queue in queues] == [None, None]
 
 
 async def test_a_pulled_message_has_no_lease_to_settle(broker: FakeBroker, producer: Producer) -> None:

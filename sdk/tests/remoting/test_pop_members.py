@@ -110,9 +110,28 @@ async def test_members_of_unknown_protocol_are_logged_once(
     async with consumer(server, topics=["T"]):
         await seen(server, RequestCode.GET_CONSUMER_LIST_BY_GROUP, 2)
         await seen(server, RequestCode.PULL_MESSAGE)
-    warnings = [each for each in caplog.messages if "reader-7" in each]
-    assert warnings == [
+    assert [each for each in caplog.messages if "unknown protocol" in each] == [
         "group 'g' has members of unknown protocol (reader-7): over gRPC, they move its offsets, too"
+    ]
+
+
+async def test_a_member_of_unknown_protocol_that_joins_later_is_logged_alone(
+    start: Start, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.WARNING)
+    script = Script(consumers=["reader-7"])
+    server = await start(script)
+    async with consumer(server, topics=["T"]) as reader:
+        await seen(server, RequestCode.GET_CONSUMER_LIST_BY_GROUP, 2)
+        script.consumers.append("reader-8")
+        assert reader._rebalancing is not None
+        for _ in range(3):
+            count = len(requests(server, RequestCode.GET_CONSUMER_LIST_BY_GROUP))
+            reader._rebalancing.look()
+            await seen(server, RequestCode.GET_CONSUMER_LIST_BY_GROUP, count + 1)
+    assert [each.partition("(")[2].partition(")")[0] for each in caplog.messages if "unknown" in each] == [
+        "reader-7",
+        "reader-8",
     ]
 
 

@@ -683,6 +683,24 @@ async def test_what_ends_the_reading_of_a_queue_ends_run(start: Start) -> None:
             await consumer.run()
 
 
+async def test_what_run_has_raised_is_not_raised_again_by_leaving_the_block(start: Start) -> None:
+    broker = await Broker().start(start)
+    broker.script.answers[RequestCode.PULL_MESSAGE] = lambda frame: answer(frame, ResponseCode.NO_PERMISSION)
+    async with consuming(broker, Handler()) as consumer, asyncio.timeout(10):
+        with pytest.raises(PermissionDeniedError):
+            await consumer.run()
+
+
+async def test_what_has_stopped_a_consumer_is_raised_by_leaving_the_block_if_run_has_not(
+    start: Start,
+) -> None:
+    broker = await Broker().start(start)
+    broker.script.answers[RequestCode.PULL_MESSAGE] = lambda frame: answer(frame, ResponseCode.NO_PERMISSION)
+    with pytest.raises(PermissionDeniedError):
+        async with consuming(broker, Handler()) as consumer:
+            await until(lambda: consumer.health().failure)
+
+
 @pytest.mark.parametrize(
     ("options", "text"),
     [
