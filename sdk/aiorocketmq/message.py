@@ -402,7 +402,7 @@ class ReceivedMessage:
             raise self._payload_error(f"is {content_type}, not {codec.content_type}")
         try:
             return codec.decode(self.body)
-        except (TypeError, ValueError) as error:
+        except (TypeError, ValueError, RecursionError) as error:
             raise self._payload_error(f"cannot be decoded: {one_line(str(error))}") from error
 
     def _payload_error(self, problem: str) -> PayloadError:

@@ -305,11 +305,17 @@ class PullConsumer:
     async def _reset(self, offsets: Mapping[MessageQueue, int]) -> None:
         """Continue at offsets that an administrator has set, and commit them."""
         fetching = self._open()
-        for queue, offset in offsets.items():
-            if queue in fetching.positions.queues:
-                logger.warning("%s is reset to offset %d", queue, offset, extra=self._session.log_fields())
-                await fetching.seek(queue, offset)
+        own = {queue: offset for queue, offset in offsets.items() if queue in fetching.positions.queues}
+        for queue, offset in own.items():
+            logger.warning("%s is reset to offset %d", queue, offset, extra=self._session.log_fields())
+            await fetching.seek(queue, offset)
+        for queue, offset in own.items():
+            try:
                 await fetching.commit(queue, offset)
+            except RocketMQError as error:
+                logger.warning(
+                    "%s: its reset was not committed: %s", queue, error, extra=self._session.log_fields()
+                )
 
     async def position(self, queue: MessageQueue) -> int:
         """Return the offset of the next message to be delivered; for a new queue, waits until it is known.

@@ -152,6 +152,8 @@ class Job:
             self._task.cancel()
 
     async def _run(self, watch: Watch) -> None:
+        if self._is_over:  # it ended during a run that crashed
+            return
         pause: float | None = None
         try:
             pause = await self._work()

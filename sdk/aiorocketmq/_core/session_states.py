@@ -74,6 +74,7 @@ CLIENT_TABLE: dict[tuple[ClientState, ClientInput], ClientState] = {
     (ClientState.STOPPED, ClientInput.STOP): ClientState.STOPPED,
     (ClientState.STARTING, ClientInput.FORKED): ClientState.STOPPED,
     (ClientState.RUNNING, ClientInput.FORKED): ClientState.STOPPED,
+    (ClientState.STOPPED, ClientInput.ENDED): ClientState.STOPPED,  # its start had failed meanwhile
     (ClientState.STOPPING, ClientInput.FORKED): ClientState.STOPPED,
     (ClientState.STOPPED, ClientInput.FORKED): ClientState.STOPPED,
 }

@@ -64,8 +64,8 @@ class Spans:
         with trace.use_span(span, end_on_exit=True, record_exception=False, set_status_on_exception=False):
             carrier: dict[str, str] = {}
             propagate.inject(carrier)
-            if carrier:
-                message = replace(message, properties={**message.properties, **carrier})
+            # Always a copy: the same message may be sent several times at once.
+            message = replace(message, properties={**message.properties, **carrier})
             self._sending[id(message)] = span
             try:
                 receipt = await call(message)

@@ -8,6 +8,7 @@ from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
+from typing import NamedTuple
 
 from aiorocketmq._core.remoting.bodies import lock_body, parse_locked
 from aiorocketmq._remoting.codes import RequestCode
@@ -19,6 +20,16 @@ from aiorocketmq.message import MessageQueue
 logger = logging.getLogger("aiorocketmq.pull_consumer")
 
 
+class Locking(NamedTuple):
+    """What brokers answered to a request for locks."""
+
+    locked: frozenset[MessageQueue]
+    unknown: frozenset[MessageQueue]
+    """Those of brokers that have refused the request, or not answered it."""
+    failure: RocketMQError | None
+    """The first error, if there was one."""
+
+
 class QueueLocks:
     """The locks of one member. Brokers release a lock 60 s after it was last locked or renewed."""
 
@@ -26,12 +37,22 @@ class QueueLocks:
         self._session = session
         self._group = group
 
-    async def lock(self, queues: Collection[MessageQueue]) -> frozenset[MessageQueue]:
-        """Lock `queues`, or renew their locks; return those that are locked now. Raises the broker's refusal."""
-        locked = await asyncio.gather(
-            *(self._lock(broker, of_broker) for broker, of_broker in _by_broker(queues).items())
+    async def lock(self, queues: Collection[MessageQueue]) -> Locking:
+        """Lock `queues`, or renew their locks; a broker that refuses keeps no other from it."""
+        by_broker = _by_broker(queues)
+        outcomes = await asyncio.gather(
+            *(self._lock(broker, of_broker) for broker, of_broker in by_broker.items())
         )
-        return frozenset().union(*locked)
+        locked: set[MessageQueue] = set()
+        unknown: set[MessageQueue] = set()
+        failure: RocketMQError | None = None
+        for of_broker, outcome in zip(by_broker.values(), outcomes, strict=True):
+            if isinstance(outcome, RocketMQError):
+                failure = failure or outcome
+                unknown.update(of_broker)
+            else:
+                locked |= outcome
+        return Locking(frozenset(locked), frozenset(unknown), failure)
 
     async def unlock(self, queues: Collection[MessageQueue]) -> None:
         """Release the locks of `queues`; if that fails, they expire at the broker."""
@@ -43,13 +64,18 @@ class QueueLocks:
             except RocketMQError as error:
                 logger.warning("locks at %s were not released: %s", broker, error)
 
-    async def _lock(self, broker: str, queues: Collection[MessageQueue]) -> frozenset[MessageQueue]:
-        with self._observed(queues) as done:
-            body = await self._ask(broker, RequestCode.LOCK_BATCH_MQ, queues)
-            try:
-                done.update(parse_locked(body) & frozenset(queues))
-            except ValueError as error:
-                raise self._session.malformed(f"the locks of broker {broker!r}", error) from error
+    async def _lock(
+        self, broker: str, queues: Collection[MessageQueue]
+    ) -> frozenset[MessageQueue] | RocketMQError:
+        try:
+            with self._observed(queues) as done:
+                body = await self._ask(broker, RequestCode.LOCK_BATCH_MQ, queues)
+                try:
+                    done.update(parse_locked(body) & frozenset(queues))
+                except ValueError as error:
+                    raise self._session.malformed(f"the locks of broker {broker!r}", error) from error
+        except RocketMQError as error:
+            return error
         return frozenset(done)
 
     async def _ask(self, broker: str, code: RequestCode, queues: Collection[MessageQueue]) -> bytes:

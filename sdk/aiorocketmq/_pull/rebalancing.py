@@ -149,12 +149,21 @@ class Rebalancing:
         async with self._turn:
             own_queues: list[MessageQueue] = []
             is_member = True
+            failure: RocketMQError | None = None
             for topic in tuple(self.topics):
-                queues = await self._calls.queues(topic)
-                consumers = await self._members(topic, queues)
+                try:
+                    queues = await self._calls.queues(topic)
+                    consumers = await self._members(topic, queues)
+                except RocketMQError as error:
+                    failure = failure or error
+                    own_queues += [queue for queue in self._assigned if queue.topic == topic]
+                    continue
                 is_member = is_member and self._client.client_id in consumers
                 own_queues += share(self._allocation, queues, consumers, self._client.client_id)
-            return await self._move(own_queues) and is_member
+            is_settled = await self._move(own_queues)
+            if failure is not None:  # its topic waits, the others do not
+                raise failure
+            return is_settled and is_member
 
     async def _members(self, topic: str, queues: Sequence[MessageQueue]) -> Sequence[str]:
         try:
@@ -183,7 +192,7 @@ class Rebalancing:
                     self._locked_at.pop(queue, None)
             if self._locks is not None:
                 await self._locks.unlock(change.dropped)
-        added = await self._locked(change.added)
+        added, failure = await self._locked(change.added)
         if added:
             self._assign([*self._assigned, *added])
         if change.dropped or added:
@@ -196,24 +205,30 @@ class Rebalancing:
             )
         if added and self._listener is not None:
             await self._notify(self._listener.assigned, added)
+        if failure is not None:
+            raise failure
         return len(added) == len(change.added)
 
-    async def _locked(self, queues: Sequence[MessageQueue]) -> Sequence[MessageQueue]:
-        """Return those of `queues` that may be read."""
+    async def _locked(
+        self, queues: Sequence[MessageQueue]
+    ) -> tuple[Sequence[MessageQueue], RocketMQError | None]:
+        """Return those of `queues` that may be read, and why a broker has locked none."""
         if self._locks is None or not queues:
-            return queues
+            return queues, None
         now = loop_time()
-        locked = await self._locks.lock(queues)
-        self._locked_at |= dict.fromkeys(locked, now)
-        return [queue for queue in queues if queue in locked]
+        locking = await self._locks.lock(queues)
+        self._locked_at |= dict.fromkeys(locking.locked, now)
+        return [queue for queue in queues if queue in locking.locked], locking.failure
 
     async def _renew(self) -> None:
         if self._locks is not None and self._locked_at:
             now, queues = loop_time(), tuple(self._locked_at)
-            locked = await self._locks.lock(queues)
-            for queue in self._locked_at.keys() & queues:
+            locking = await self._locks.lock(queues)
+            for queue in (self._locked_at.keys() & queues) - locking.unknown:
                 # What another member has locked is lost at once.
-                self._locked_at[queue] = now if queue in locked else now - LOCK_LASTS
+                self._locked_at[queue] = now if queue in locking.locked else now - LOCK_LASTS
+            if locking.failure is not None:
+                raise locking.failure
 
     @property
     def _assigned(self) -> Collection[MessageQueue]:

@@ -248,6 +248,7 @@ class QueueConsumption:
             logger.warning("%s is reset to offset %d", queue, offset, extra=self._session.log_fields())
             await self._fetching.seek(queue, offset)
             self._progress.forget(queue)
+            self._pause_if_far_ahead(queue)  # which it is no more
         await self._commit(offsets.keys())
 
     # Offsets

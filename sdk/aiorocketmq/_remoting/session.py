@@ -306,7 +306,7 @@ class RemotingSession(Client):
             self._due.set()
 
     def remove_topic(self, topic: str) -> None:
-        """Unregister from the brokers of `topic`, unless they have other topics of this client."""
+        """Leave `topic` out of the heartbeats from now on."""
         self.topics = tuple(each for each in self.topics if each != topic)
         self.send_heartbeats()
 

@@ -53,12 +53,19 @@ class MetricsExport:
             try:
                 endpoint = self._session.network.mapped(parse_endpoint(target))
                 for source in self._sources:
-                    payload = source(self._session.client_id)
+                    payload = self._read(source)
                     if payload is not None:
                         headers, _ = self._session.next_headers()
                         await self._session.transport.unary(endpoint, PATH, payload, headers, TIMEOUT)
-            except Exception as error:  # of a hook, an address map or the collector: none may stop the client
+            except Exception as error:  # of an address map or the collector: none may stop the client
                 pause = failure_pause(watch.failed(error), throttled=False, rng=rng)
             else:
                 watch.worked()
             await asyncio.sleep(pause)
+
+    def _read(self, source: Callable[[str], bytes | None]) -> bytes | None:
+        try:
+            return source(self._session.client_id)
+        except Exception:  # of a hook
+            logger.exception("the metrics of a hook are left out", extra=self._session.log_fields())
+            return None

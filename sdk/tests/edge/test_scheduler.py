@@ -99,6 +99,19 @@ async def test_a_job_that_ended_runs_no_more_while_others_continue(tasks: Tasks)
     member.leave()
 
 
+async def test_a_job_that_ended_while_it_crashes_runs_no_more(tasks: Tasks) -> None:
+    runs = Runs(fails=True)
+    member = Scheduler(random.Random(1)).join(tasks)
+    job = member.every(0.01, runs, name="first")
+    await runs.reach(1)
+    job.end()
+    restarted = job._task
+    assert restarted is not None
+    await asyncio.wait_for(restarted, 10)
+    assert runs.count == 1
+    member.leave()
+
+
 async def test_a_job_may_run_again_at_once(tasks: Tasks) -> None:
     member, runs = Scheduler(random.Random(1)).join(tasks), Runs(pause=0.0)
     member.every(3600.0, runs, name="often").plan(0.0)

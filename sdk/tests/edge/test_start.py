@@ -35,6 +35,7 @@ from aiorocketmq_fake.core.values.events import Refused as CommandRefused
 
 from sdk.tests.clients import simple_consumer
 from sdk.tests.edge.watching import Watching
+from sdk.tests.waiting import until
 
 Awaiting = Callable[[type[object]], AbstractAsyncContextManager[None]]
 
@@ -430,6 +431,21 @@ async def test_a_client_that_is_not_open_says_so(broker: FakeBroker) -> None:
         pass
     with pytest.raises(ClosedError, match="was closed"):
         await producer.send(Message("orders", b"x"))
+
+
+@pytest.mark.parametrize("scheme", ["", "namesrv://"])
+async def test_a_client_may_be_left_while_another_task_starts_it(serve: Serve, scheme: str) -> None:
+    async def never_answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.read()
+
+    async with serve(never_answer) as endpoint:
+        producer = Producer(f"{scheme}{endpoint}", topics=["orders"], timeouts=Timeouts(start=5.0, stop=0.2))
+        starting = asyncio.create_task(producer.__aenter__())
+        await until(lambda: producer._session.started_at)
+        await producer.__aexit__(None, None, None)
+        with pytest.raises(ClosedError):
+            await starting
+    assert not producer.health().running
 
 
 async def test_an_address_that_only_the_server_can_reach_is_named_with_its_remedy(broker: FakeBroker) -> None:

@@ -34,6 +34,7 @@ from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanE
 from opentelemetry.trace import SpanKind, StatusCode
 
 from sdk.tests.clients import push_consumer, simple_consumer
+from sdk.tests.waiting import until
 
 
 class Telescope:
@@ -213,6 +214,16 @@ async def test_a_message_of_a_simple_consumer_is_processed_in_a_span_by_hand(
     processed, acked = telescope.span("process orders"), telescope.span("ack orders")
     assert acked.parent is not None
     assert acked.parent.span_id == processed.context.span_id
+
+
+async def test_one_message_may_be_sent_several_times_at_once(
+    broker: FakeBroker, telescope: Telescope
+) -> None:
+    message = Message("orders", b"x")
+    for hook in (OpenTelemetryHook(), telescope.hook):
+        async with Producer(broker.endpoint, hooks=[hook]) as producer:
+            assert len(await producer.send_many([message] * 3)) == 3
+    assert len(telescope.spans("send orders")) == 3
 
 
 async def test_work_by_hand_on_a_message_without_a_trace_is_part_of_the_current_one(
@@ -423,6 +434,30 @@ async def test_metrics_follow_a_server_that_names_another_collector(
             await collector.taken.get()
             (_, pending) = await asyncio.wait(exports)
         assert (len(exports), pending) == (1, set())
+
+
+async def test_the_metrics_of_a_broken_hook_keep_those_of_no_other(
+    broker: FakeBroker, telescope: Telescope, caplog: pytest.LogCaptureFixture
+) -> None:
+    asked: list[str] = []
+
+    class Broken(Hook):
+        def metrics(self, client_id: str) -> bytes | None:
+            raise LookupError("no numbers")
+
+    class Counting(Hook):
+        def metrics(self, client_id: str) -> bytes | None:
+            asked.append(client_id)
+            return None
+
+    transport = Asking("127.0.0.1:1")
+    async with Producer(
+        broker.endpoint, topics=["orders"], hooks=[Broken(), Counting()], transport=transport
+    ) as producer:
+        await transport.ask_anew(producer)
+        await until(lambda: asked)
+        assert producer.health().degraded == {}
+    assert "the metrics of a hook are left out" in caplog.text
 
 
 async def test_a_collector_that_is_away_disturbs_no_client(

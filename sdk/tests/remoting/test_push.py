@@ -576,6 +576,28 @@ def resetting(broker: Broker, offset: int) -> None:
     broker.script.answers[RequestCode.HEART_BEAT] = beat
 
 
+async def test_a_reset_queue_that_was_read_far_ahead_is_read_on(
+    start: Start, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(queue_consumption, "MOST_AHEAD", 50)
+    broker = await Broker(queues=2).start(start)
+    done = asyncio.Event()
+    broker.add(b"slow", queue=1)
+    handler = Handler(lambda message: done.wait() if message.body == b"slow" else None)
+    async with consuming(broker, handler, concurrency=1) as consumer:
+        await handler.until(1)
+        broker.add(*(b"%d" % number for number in range(200)))
+        resetting(broker, 0)  # ends the pull that waits
+        await heard(broker, consumer)
+        await until(lambda: consumer.statistics.received >= 65)
+        await heard(broker, consumer)
+        resetting(broker, 100)
+        await heard(broker, consumer)
+        await until(lambda: broker.committed() == 100)
+        done.set()
+        await until(lambda: handler.calls[-1][0] == b"199")
+
+
 async def test_each_sql_expression_of_a_topic_is_checked(start: Start) -> None:
     """A broker delivers everything where it cannot read one."""
     broker = await Broker().start(start)

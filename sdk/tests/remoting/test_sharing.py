@@ -75,6 +75,84 @@ async def test_a_broker_that_does_not_unlock_keeps_the_others_locked_no_longer(s
     assert [len(requests(server, RequestCode.UNLOCK_BATCH_MQ)) for server in servers] == [1, 1]
 
 
+async def test_a_broker_that_refuses_locks_keeps_no_other_from_being_read_in_order(
+    start: Start, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(rebalancing, "RENEW_EVERY", 0.01)
+    monkeypatch.setattr(rebalancing, "LOCK_LASTS", 0.2)
+    second = Script()
+    servers = await start_two(start, Script(), second)
+    async with consumer(servers[0], topics=["T"], ordered=True) as reader:
+        await until(lambda: len(reader.assigned) == 2)
+        second.answers[RequestCode.LOCK_BATCH_MQ] = lambda frame: answer(frame, ResponseCode.SYSTEM_ERROR)
+        await until(lambda: [queue.broker for queue in reader.assigned] == ["broker-a"])
+        asked = len(requests(servers[0], RequestCode.LOCK_BATCH_MQ))
+        await seen(servers[0], RequestCode.LOCK_BATCH_MQ, asked + 50)
+        assert [queue.broker for queue in reader.assigned] == ["broker-a"]
+        del second.answers[RequestCode.LOCK_BATCH_MQ]
+        await until(lambda: len(reader.assigned) == 2)
+
+
+async def test_a_broker_that_refuses_the_first_locks_keeps_no_other_from_being_read(start: Start) -> None:
+    second = Script()
+    servers = await start_two(start, Script(), second)
+    second.answers[RequestCode.LOCK_BATCH_MQ] = lambda frame: answer(frame, ResponseCode.SYSTEM_ERROR)
+    async with consumer(servers[0], topics=["T"], ordered=True) as reader:
+        await until(lambda: [queue.broker for queue in reader.assigned] == ["broker-a"])
+
+
+async def test_a_topic_whose_members_are_not_told_keeps_no_other_from_being_shared(start: Start) -> None:
+    script, second = Script(), Script()
+    server, _ = await start(script), await start(second)
+
+    def route(frame: Frame) -> Frame:
+        text = script.route().decode()
+        if frame.fields["topic"] == "U":
+            text = text.replace(script.address, second.address).replace("broker-a", "broker-b")
+        return answer(frame, body=text.encode())
+
+    script.answers[RequestCode.GET_ROUTEINFO_BY_TOPIC] = route
+    second.answers[RequestCode.GET_CONSUMER_LIST_BY_GROUP] = lambda frame: answer(
+        frame, ResponseCode.SYSTEM_ERROR
+    )
+    async with consumer(server, topics=["U", "T"]) as reader:
+        await until(lambda: reader.assigned == (QUEUE,))
+        del second.answers[RequestCode.GET_CONSUMER_LIST_BY_GROUP]
+        await until(lambda: len(reader.assigned) == 2)
+
+
+async def test_a_commit_that_fails_keeps_no_other_queue_from_its_reset(start: Start) -> None:
+    script = Script(queues=2, offsets={0: 5, 1: 5})
+    server = await start(script)
+    table = ",".join(f'{{"brokerName":"broker-a","queueId":{queue},"topic":"T"}}:3' for queue in range(2))
+    reset = Frame(
+        code=RequestCode.RESET_CONSUMER_CLIENT_OFFSET,
+        opaque=9,
+        flag=ONE_WAY,
+        body=b'{"offsetTable":{%s}}' % table.encode(),
+    )
+
+    def refuse_first(frame: Frame) -> Frame | bytes | None:
+        if frame.fields["queueId"] == "0":
+            return answer(frame, ResponseCode.SYSTEM_ERROR)
+        script.offsets[1] = int(frame.fields["commitOffset"])
+        return answer(frame)
+
+    def beat(frame: Frame) -> bytes:
+        del script.answers[RequestCode.HEART_BEAT]
+        return encode(answer(frame)) + encode(reset)
+
+    script.answers[RequestCode.UPDATE_CONSUMER_OFFSET] = refuse_first
+    async with consumer(server, topics=["T"]) as reader:
+        await until(lambda: len(reader.assigned) == 2)
+        script.answers[RequestCode.HEART_BEAT] = beat
+        session = reader._session
+        assert isinstance(session, RemotingSession)
+        session.send_heartbeats()
+        await until(lambda: script.offsets[1] == 3)
+        assert [await reader.position(queue) for queue in reader.assigned] == [3, 3]
+
+
 async def test_a_member_is_connected_when_all_brokers_of_its_topics_know_it(start: Start) -> None:
     script, second = Script(), Script()
     server, other = await start_two(start, script, second)
