@@ -20,7 +20,7 @@ from aiorocketmq_conformance.cases.limits.requests import ends_with
 from aiorocketmq_conformance.cases.shared.dead_letters import dead_letter, dead_letter_reader, reading_group
 from aiorocketmq_conformance.cases.shared.lite import ADD, NEEDS as LITE, open_lite
 from aiorocketmq_conformance.cases.shared.nack import nack, nack_and_wait
-from aiorocketmq_conformance.cases.shared.queues import REMOTING, over_remoting
+from aiorocketmq_conformance.cases.shared.queues import PULL, REMOTING, GrpcReader, over_remoting
 from aiorocketmq_conformance.cases.shared.transactions import always, open_transactions
 from aiorocketmq_conformance.consumer import LEASE, SHORT_POLL, Consumer, answered
 from aiorocketmq_conformance.fixture import Fixture
@@ -207,6 +207,17 @@ async def poll_of_a_terminated_client(fixture: Fixture) -> str:
     """The parked poll of a client that terminates is completed at once."""
     consumer = await fixture.consumer(await fixture.topic(1))
     return await _poll_ends(fixture, consumer, consumer.client.terminate(consumer.group))
+
+
+@documented("pull-of-a-terminated-client", "ends", rules=("consumption 4",), needs=PULL)
+async def pull_of_a_terminated_client(fixture: Fixture) -> str:
+    """The parked pull of a client that terminates is completed at once."""
+    consumer = await fixture.consumer(await fixture.topic(1), prime=False)
+    parked = fixture.background(GrpcReader(fixture, consumer).pull(0, poll=15.0))
+    await fixture.clock.sleep(1.0)
+    await consumer.client.terminate(consumer.group)
+    await fixture.clock.sleep(5.0)
+    return "ends" if parked.done() else "goes on"
 
 
 @documented("poll-beside-a-tag-of-equal-hash", "goes on", rules=("R5.23", "5.2 row 3"))

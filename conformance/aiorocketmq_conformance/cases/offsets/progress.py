@@ -154,11 +154,16 @@ async def reset_middle(fixture: Fixture) -> None:
 
 @case("offset.reset-inflight-ack", rules=("R10.6",), level=SHOULD, needs=RESET, timeout=120.0)
 async def reset_inflight_ack(fixture: Fixture) -> None:
-    """Acks of messages in flight before a reset to an earlier time do not affect their redelivery."""
+    """Acks of messages in flight before a reset to an earlier time do not affect their redelivery; those of another
+    topic are as good as before."""
     topic, consumer = await fixture.subscribed(1)
+    other = await fixture.consumer(await fixture.topic(1), group=consumer.group)
+    await fixture.send(other.topic, "kept")
+    kept = await other.one()
     _, middle, second = await _bursts(fixture, topic, 4, 6)
     leased = await consumer.take(10, settle=False)
     await fixture.target.admin.reset_offset(consumer.group, topic, middle)
+    await other.ack(kept)
     # Servers may accept or refuse these (consumption 7).
     await consumer.client.ack(topic, consumer.group, *leased)
     deliveries = await consumer.take(6, within=2 * PROMPT)

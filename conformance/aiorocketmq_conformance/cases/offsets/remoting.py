@@ -329,10 +329,12 @@ async def reset_running(fixture: Fixture) -> None:
 
 @case("offset.reset-late-commit", rules=MOVED, level=EXTENSION, needs=REMOTING)
 async def reset_late_commit(fixture: Fixture) -> None:
-    """A commit by a member that is not yet notified of a reset does not undo it."""
+    """Commits by a member that is not yet notified of a reset do not undo it, and it is notified."""
     reader = await _running(fixture)
-    await reader.commit(5)
+    for _ in range(2):
+        await reader.commit(5)
     assert await reader.committed() == 0
+    assert await _moved(reader, 5) == 0
 
 
 @case("offset.reset-late-pull", rules=MOVED, level=EXTENSION, needs=REMOTING)
