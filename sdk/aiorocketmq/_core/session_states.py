@@ -72,9 +72,9 @@ CLIENT_TABLE: dict[tuple[ClientState, ClientInput], ClientState] = {
     (ClientState.STOPPING, ClientInput.FAIL): ClientState.STOPPED,
     (ClientState.STOPPING, ClientInput.ENDED): ClientState.STOPPED,
     (ClientState.STOPPED, ClientInput.STOP): ClientState.STOPPED,
+    (ClientState.STOPPED, ClientInput.ENDED): ClientState.STOPPED,  # its start had failed meanwhile
     (ClientState.STARTING, ClientInput.FORKED): ClientState.STOPPED,
     (ClientState.RUNNING, ClientInput.FORKED): ClientState.STOPPED,
-    (ClientState.STOPPED, ClientInput.ENDED): ClientState.STOPPED,  # its start had failed meanwhile
     (ClientState.STOPPING, ClientInput.FORKED): ClientState.STOPPED,
     (ClientState.STOPPED, ClientInput.FORKED): ClientState.STOPPED,
 }

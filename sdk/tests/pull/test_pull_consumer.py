@@ -1,6 +1,8 @@
 """The pull consumer against a fake broker on a real port."""
 
 import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -49,6 +51,15 @@ async def read(consumer: PullConsumer, count: int) -> list[PullBatch]:
 
 def bodies(batches: list[PullBatch]) -> list[bytes]:
     return sorted(message.body for batch in batches for message in batch)
+
+
+@asynccontextmanager
+async def reading_one(broker: FakeBroker) -> AsyncIterator[tuple[PullConsumer, MessageQueue]]:
+    """A consumer of the first of the topic's two queues."""
+    async with PullConsumer(broker.endpoint, group="audit") as consumer:
+        [queue, _] = await consumer.queues("orders")
+        consumer.assign([queue])
+        yield consumer, queue
 
 
 async def test_assigned_queues_are_read_from_the_begin_each_in_order(
@@ -186,9 +197,7 @@ async def test_nothing_committed_is_none(broker: FakeBroker) -> None:
 
 async def test_seeking_reads_again_or_skips(broker: FakeBroker, producer: Producer) -> None:
     await send(producer, 10)
-    async with PullConsumer(broker.endpoint, group="audit") as consumer:
-        [queue, _] = await consumer.queues("orders")
-        consumer.assign([queue])
+    async with reading_one(broker) as (consumer, queue):
         await read(consumer, 5)
 
         await consumer.seek(queue, 3)
@@ -207,9 +216,7 @@ async def test_a_seek_that_is_cancelled_leaves_position_and_fetched_messages(
     broker: FakeBroker, producer: Producer
 ) -> None:
     await send(producer, 10)
-    async with PullConsumer(broker.endpoint, group="audit") as consumer:
-        [queue, _] = await consumer.queues("orders")
-        consumer.assign([queue])
+    async with reading_one(broker) as (consumer, queue):
         assert await consumer.position(queue) == 0
         with broker.faults.drop_reply("QueryOffset", hang=True) as hanging:
             seeking = asyncio.create_task(consumer.seek(queue, Offset.END))
@@ -223,9 +230,7 @@ async def test_a_seek_that_is_cancelled_leaves_position_and_fetched_messages(
 
 
 async def test_a_poll_that_is_cancelled_takes_no_batch(broker: FakeBroker, producer: Producer) -> None:
-    async with PullConsumer(broker.endpoint, group="audit") as consumer:
-        [queue, _] = await consumer.queues("orders")
-        consumer.assign([queue])
+    async with reading_one(broker) as (consumer, queue):
         await consumer.position(queue)
         for _ in range(3):
             polling = asyncio.create_task(consumer.poll(PATIENCE))
@@ -373,9 +378,7 @@ async def test_a_batch_that_was_fetched_before_a_pause_waits_for_its_end(
     broker: FakeBroker, producer: Producer
 ) -> None:
     await send(producer, 10)
-    async with PullConsumer(broker.endpoint, group="audit") as consumer:
-        [queue, _] = await consumer.queues("orders")
-        consumer.assign([queue])
+    async with reading_one(broker) as (consumer, queue):
         fetching = consumer._open()
         await until(lambda: fetching._ready)
         consumer.pause(queue)
@@ -550,9 +553,7 @@ async def test_a_queue_that_has_failed_is_read_again_after_a_seek(
 ) -> None:
     await send(producer, 10)
     broker.faults.refuse("PullMessage", "FORBIDDEN", times=1)
-    async with PullConsumer(broker.endpoint, group="audit") as consumer:
-        [queue, _] = await consumer.queues("orders")
-        consumer.assign([queue])
+    async with reading_one(broker) as (consumer, queue):
         with pytest.raises(PermissionDeniedError):
             await consumer.poll(PATIENCE)
         assert consumer.health().is_degraded

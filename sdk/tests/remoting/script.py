@@ -11,8 +11,16 @@ from typing import Any
 
 from aiorocketmq import MessageQueue, PullConsumer
 from aiorocketmq._core.endpoint import Address
-from aiorocketmq._core.remoting.frame import RESPONSE, Frame, FrameReader, MalformedFrameError, encode
+from aiorocketmq._core.remoting.frame import (
+    ONE_WAY,
+    RESPONSE,
+    Frame,
+    FrameReader,
+    MalformedFrameError,
+    encode,
+)
 from aiorocketmq._remoting.codes import RequestCode, ResponseCode
+from aiorocketmq._remoting.session import RemotingSession
 
 QUEUE = MessageQueue("T", "broker-a", 0)
 
@@ -126,8 +134,27 @@ class Script:
         ).encode()
 
 
+async def start_two(start: Start, script: Script, second: Script) -> tuple[Server, Server]:
+    """Start two brokers of the topic, the first of which is the name server."""
+    servers = await start(script), await start(second)
+    route = json.loads(script.route())
+    for part, fields in (("brokerDatas", {"brokerAddrs": {"0": second.address}}), ("queueDatas", {})):
+        route[part].append({**route[part][0], **fields, "brokerName": "broker-b"})
+    script.answers[RequestCode.GET_ROUTEINFO_BY_TOPIC] = lambda frame: answer(
+        frame, body=json.dumps(route).encode()
+    )
+    return servers
+
+
 def consumer(server: Server, **options: Any) -> PullConsumer:
     return PullConsumer(f"namesrv://{server.address}", group="g", **options)
+
+
+def session_of(reader: PullConsumer) -> RemotingSession:
+    """The session of a consumer at name servers."""
+    session = reader._session
+    assert isinstance(session, RemotingSession)
+    return session
 
 
 def requests(server: Server, code: RequestCode) -> list[Frame]:
@@ -141,6 +168,16 @@ async def seen(server: Server, code: RequestCode, count: int = 1) -> list[Frame]
             server.arrived.clear()
             await server.arrived.wait()
     return requests(server, code)
+
+
+def resetting(offsets: Mapping[MessageQueue, int]) -> bytes:
+    """The notification that an administrator has reset offsets."""
+    table = ",".join(
+        f'{{"brokerName":"{queue.broker}","queueId":{queue.id},"topic":"{queue.topic}"}}:{offset}'
+        for queue, offset in offsets.items()
+    )
+    body = f'{{"offsetTable":{{{table}}}}}'.encode()
+    return encode(Frame(code=RequestCode.RESET_CONSUMER_CLIENT_OFFSET, opaque=9, flag=ONE_WAY, body=body))
 
 
 def found(*bodies: bytes, next_offset: int) -> Reply:

@@ -10,12 +10,21 @@ from aiorocketmq._core.endpoint import Address
 from aiorocketmq._core.remoting.frame import Frame
 from aiorocketmq._remoting.codes import RequestCode, ResponseCode
 from aiorocketmq._remoting.routes import BrokerAddresses
-from aiorocketmq._remoting.session import RemotingSession
 from aiorocketmq.errors import BusyError, UnreachableError
 
-from sdk.tests.remoting.script import QUEUE, Script, Serve, Start, answer, consumer, requests, seen
+from sdk.tests.remoting.script import (
+    QUEUE,
+    Script,
+    Serve,
+    Start,
+    answer,
+    consumer,
+    requests,
+    seen,
+    session_of,
+    start_two,
+)
 from sdk.tests.remoting.test_sending import producer, scripted
-from sdk.tests.remoting.test_sharing import start_two
 from sdk.tests.waiting import until
 
 
@@ -70,8 +79,7 @@ async def test_a_topic_whose_route_cannot_be_had_keeps_no_other_from_being_looke
 
         script.answers[RequestCode.GET_ROUTEINFO_BY_TOPIC] = route
         script.queues = 2
-        session = reader._session
-        assert isinstance(session, RemotingSession)
+        session = session_of(reader)
         await until(lambda: session.routes["U"].queues[0].readable == 2)
         # The last route of the other one is used on.
         assert await reader.queues("T") == (QUEUE,)
@@ -164,8 +172,7 @@ async def test_the_first_replica_that_can_stand_in_for_a_master_is_read(
     start: Start, answers: tuple[Exception | Frame, ...], asked: list[int]
 ) -> None:
     async with consumer(await start(Script())) as reader:
-        session = reader._session
-        assert isinstance(session, RemotingSession)
+        session = session_of(reader)
         ask = Asked(*answers)
         assert await session.replicas.read("T", GROUP, ask, is_usable) is OK
         assert ask.asked == asked
@@ -177,8 +184,7 @@ async def test_the_first_replica_that_can_stand_in_for_a_master_is_read(
 
 async def test_a_master_that_is_back_is_read_at_once_if_no_replica_can_be(start: Start) -> None:
     async with consumer(await start(Script())) as reader:
-        session = reader._session
-        assert isinstance(session, RemotingSession)
+        session = session_of(reader)
         ask = Asked(AWAY, BUSY, BEHIND, AWAY)
         with pytest.raises(UnreachableError, match=r"away; and no replica can be read: busy;") as raised:
             await session.replicas.read("T", GROUP, ask, is_usable)
@@ -190,8 +196,7 @@ async def test_a_master_that_is_back_is_read_at_once_if_no_replica_can_be(start:
 
 async def test_a_master_without_replica_is_asked_each_time(start: Start) -> None:
     async with consumer(await start(Script())) as reader:
-        session = reader._session
-        assert isinstance(session, RemotingSession)
+        session = session_of(reader)
         alone, ask = BrokerAddresses("broker-x", "c", {0: ADDRESSES[0]}), Asked(AWAY)
         for _ in range(2):
             with pytest.raises(UnreachableError, match=r"^away$"):

@@ -25,8 +25,17 @@ from aiorocketmq.pull_consumer import Offset
 
 from sdk.tests.core.remoting.encoding import checksum, encode_record
 from sdk.tests.edge.test_lease_times import Hand
-from sdk.tests.remoting.script import Script, Server, Start, answer, requests, seen
-from sdk.tests.remoting.test_sharing import start_two
+from sdk.tests.remoting.script import (
+    QUEUE,
+    Script,
+    Server,
+    Start,
+    answer,
+    requests,
+    resetting,
+    seen,
+    start_two,
+)
 from sdk.tests.waiting import until
 
 RETRIES = "%RETRY%g"
@@ -564,14 +573,12 @@ async def test_topics_come_and_go(start: Start) -> None:
     assert broker.committed("U") == 2
 
 
-def resetting(broker: Broker, offset: int) -> None:
+def reset_at_a_heartbeat(broker: Broker, offset: int) -> None:
     """Let the broker reset the queue at the next heartbeat."""
 
     def beat(frame: Frame) -> bytes:
         del broker.script.answers[RequestCode.HEART_BEAT]
-        body = b'{"offsetTable":{{"brokerName":"broker-a","queueId":0,"topic":"T"}:%d}}' % offset
-        reset = Frame(code=RequestCode.RESET_CONSUMER_CLIENT_OFFSET, opaque=9, flag=ONE_WAY, body=body)
-        return encode(answer(frame)) + encode(reset)
+        return encode(answer(frame)) + resetting({QUEUE: offset})
 
     broker.script.answers[RequestCode.HEART_BEAT] = beat
 
@@ -587,11 +594,11 @@ async def test_a_reset_queue_that_was_read_far_ahead_is_read_on(
     async with consuming(broker, handler, concurrency=1) as consumer:
         await handler.until(1)
         broker.add(*(b"%d" % number for number in range(200)))
-        resetting(broker, 0)  # ends the pull that waits
+        reset_at_a_heartbeat(broker, 0)  # ends the pull that waits
         await heard(broker, consumer)
         await until(lambda: consumer.statistics.received >= 65)
         await heard(broker, consumer)
-        resetting(broker, 100)
+        reset_at_a_heartbeat(broker, 100)
         await heard(broker, consumer)
         await until(lambda: broker.committed() == 100)
         done.set()
@@ -623,7 +630,7 @@ async def test_a_reset_by_an_administrator_is_followed(
     handler = Handler()
     async with consuming(broker, handler) as consumer:
         await handler.until(3)
-        resetting(broker, 1)
+        reset_at_a_heartbeat(broker, 1)
         await heard(broker, consumer)
         await handler.until(5)
     assert [body for body, _ in handler.calls] == [b"a", b"b", b"c", b"b", b"c"]
@@ -638,7 +645,7 @@ async def test_what_waits_while_its_queue_is_reset_is_handled_once(start: Start)
     handler = Handler(lambda message: done.wait())
     async with consuming(broker, handler, concurrency=1) as consumer:
         await handler.until(1)
-        resetting(broker, 1)
+        reset_at_a_heartbeat(broker, 1)
         await heard(broker, consumer)
         await until(lambda: broker.committed() == 1)
         done.set()
@@ -654,7 +661,7 @@ async def test_a_reset_past_what_is_in_hand_is_committed_at_once(start: Start) -
     handler = Handler(lambda message: done.wait())
     async with consuming(broker, handler) as consumer:
         await handler.until(1)
-        resetting(broker, 7)
+        reset_at_a_heartbeat(broker, 7)
         await heard(broker, consumer)
         await until(lambda: broker.committed() == 7)
         done.set()

@@ -13,13 +13,24 @@ from aiorocketmq import AveragelyByCircle, MessageQueue, PullConsumer, Timeouts
 from aiorocketmq._core.remoting.frame import ONE_WAY, Frame, encode
 from aiorocketmq._pull import rebalancing
 from aiorocketmq._remoting.codes import RequestCode, ResponseCode
-from aiorocketmq._remoting.session import RemotingSession
 from aiorocketmq._transport.network import Environment
 from aiorocketmq._version import version
 from aiorocketmq.errors import QueueRevokedError
 
 from sdk.tests.core.remoting.test_records import JAVA_116
-from sdk.tests.remoting.script import QUEUE, Reply, Script, Server, Start, answer, consumer, requests, seen
+from sdk.tests.remoting.script import (
+    QUEUE,
+    Reply,
+    Script,
+    Start,
+    answer,
+    consumer,
+    requests,
+    resetting,
+    seen,
+    session_of,
+    start_two,
+)
 from sdk.tests.waiting import until
 
 
@@ -51,18 +62,6 @@ async def test_a_member_is_known_again_as_soon_as_its_connection_is(start: Start
         assert reader.health().connected
     (goodbye,) = requests(server, RequestCode.UNREGISTER_CLIENT)
     assert goodbye.fields == {"clientID": heartbeat["clientID"], "consumerGroup": "g"}
-
-
-async def start_two(start: Start, script: Script, second: Script) -> tuple[Server, Server]:
-    """Start two brokers of the topic, the first of which is the name server."""
-    servers = await start(script), await start(second)
-    route = json.loads(script.route())
-    for part, fields in (("brokerDatas", {"brokerAddrs": {"0": second.address}}), ("queueDatas", {})):
-        route[part].append({**route[part][0], **fields, "brokerName": "broker-b"})
-    script.answers[RequestCode.GET_ROUTEINFO_BY_TOPIC] = lambda frame: answer(
-        frame, body=json.dumps(route).encode()
-    )
-    return servers
 
 
 async def test_a_broker_that_does_not_unlock_keeps_the_others_locked_no_longer(start: Start) -> None:
@@ -124,13 +123,6 @@ async def test_a_topic_whose_members_are_not_told_keeps_no_other_from_being_shar
 async def test_a_commit_that_fails_keeps_no_other_queue_from_its_reset(start: Start) -> None:
     script = Script(queues=2, offsets={0: 5, 1: 5})
     server = await start(script)
-    table = ",".join(f'{{"brokerName":"broker-a","queueId":{queue},"topic":"T"}}:3' for queue in range(2))
-    reset = Frame(
-        code=RequestCode.RESET_CONSUMER_CLIENT_OFFSET,
-        opaque=9,
-        flag=ONE_WAY,
-        body=b'{"offsetTable":{%s}}' % table.encode(),
-    )
 
     def refuse_first(frame: Frame) -> Frame | bytes | None:
         if frame.fields["queueId"] == "0":
@@ -140,14 +132,13 @@ async def test_a_commit_that_fails_keeps_no_other_queue_from_its_reset(start: St
 
     def beat(frame: Frame) -> bytes:
         del script.answers[RequestCode.HEART_BEAT]
-        return encode(answer(frame)) + encode(reset)
+        return encode(answer(frame)) + resetting({QUEUE: 3, SECOND: 3})
 
     script.answers[RequestCode.UPDATE_CONSUMER_OFFSET] = refuse_first
     async with consumer(server, topics=["T"]) as reader:
         await until(lambda: len(reader.assigned) == 2)
         script.answers[RequestCode.HEART_BEAT] = beat
-        session = reader._session
-        assert isinstance(session, RemotingSession)
+        session = session_of(reader)
         session.send_heartbeats()
         await until(lambda: script.offsets[1] == 3)
         assert [await reader.position(queue) for queue in reader.assigned] == [3, 3]
@@ -159,8 +150,7 @@ async def test_a_member_is_connected_when_all_brokers_of_its_topics_know_it(star
     async with consumer(server, topics=["T"]) as reader:
         await seen(other, RequestCode.HEART_BEAT)
         await until(lambda: reader.health().connected)
-        session = reader._session
-        assert isinstance(session, RemotingSession)
+        session = session_of(reader)
         second.answers[RequestCode.HEART_BEAT] = lambda frame: answer(frame, 1, remark="not now")
         session._due.set()
         await until(lambda: not reader.health().connected)
@@ -580,16 +570,6 @@ async def test_a_last_commit_that_is_refused_for_one_queue_ends_no_block_with_an
     assert "the last offsets were not committed" in caplog.text
 
 
-def resetting(offsets: dict[MessageQueue, int]) -> bytes:
-    """The notification that an administrator has reset offsets."""
-    table = ",".join(
-        f'{{"brokerName":"{queue.broker}","queueId":{queue.id},"topic":"{queue.topic}"}}:{offset}'
-        for queue, offset in offsets.items()
-    )
-    body = f'{{"offsetTable":{{{table}}}}}'.encode()
-    return encode(Frame(code=RequestCode.RESET_CONSUMER_CLIENT_OFFSET, opaque=9, flag=ONE_WAY, body=body))
-
-
 async def test_a_reset_moves_the_queues_of_this_member_and_none_if_it_is_malformed(start: Start) -> None:
     script = Script(queues=2, offsets={0: 5, 1: 5})
     server = await start(script)
@@ -598,7 +578,7 @@ async def test_a_reset_moves_the_queues_of_this_member_and_none_if_it_is_malform
         await until(lambda: len(reader.assigned) == 2)
         await asyncio.gather(*map(reader.position, reader.assigned))
         script.answers[RequestCode.HEART_BEAT] = lambda frame: b"".join(resets) + encode(answer(frame))
-        reader._session.send_heartbeats()  # type: ignore[attr-defined]
+        session_of(reader).send_heartbeats()
         await until(lambda: script.offsets[1] == 3)
         del script.answers[RequestCode.HEART_BEAT]
         assert [await reader.position(queue) for queue in reader.assigned] == [5, 3]

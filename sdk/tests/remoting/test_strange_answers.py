@@ -44,6 +44,7 @@ from sdk.tests.remoting.script import (
     answer,
     consumer,
     requests,
+    resetting,
     seen,
 )
 
@@ -395,8 +396,7 @@ async def test_a_reset_that_cannot_be_read_moves_nothing_and_is_logged(
 
 
 async def test_a_reset_is_an_event_and_logged(start: Start, caplog: pytest.LogCaptureFixture) -> None:
-    body = b'{"offsetTable":{{"brokerName":"broker-a","queueId":0,"topic":"T"}:2}}'
-    reset = encode(Frame(code=RequestCode.RESET_CONSUMER_CLIENT_OFFSET, opaque=1, flag=ONE_WAY, body=body))
+    reset = resetting({QUEUE: 2})
     script = Script(offsets={0: 5})
     script.answers[PULL] = lambda frame: reset if frame.fields["queueOffset"] == "5" else None
     server = await start(script)

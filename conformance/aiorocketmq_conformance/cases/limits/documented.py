@@ -25,7 +25,7 @@ from aiorocketmq_conformance.cases.shared.transactions import always, open_trans
 from aiorocketmq_conformance.consumer import LEASE, SHORT_POLL, Consumer, answered
 from aiorocketmq_conformance.fixture import Fixture
 from aiorocketmq_conformance.probe import requests
-from aiorocketmq_conformance.probe.answers import Delivery, code_name, code_of
+from aiorocketmq_conformance.probe.answers import Delivery, Received, code_name, code_of
 from aiorocketmq_conformance.probe.remoting_answers import response_text
 from aiorocketmq_conformance.target import Rights
 from aiorocketmq_conformance.tolerances import PROMPT
@@ -347,23 +347,25 @@ async def dead_letter_type(fixture: Fixture) -> str:
     return pb.MessageType.Name((await dead_letter(fixture)).message.system_properties.message_type)
 
 
+async def _selected(fixture: Fixture, sql: str, **fields: Any) -> Received:
+    """Return the response to a receive with an SQL expression, of a topic with one visible message."""
+    topic, consumer = await fixture.subscribed(1)
+    await fixture.backlog(topic, "m", **fields)
+    expression = pb.FilterExpression(type=pb.FilterType.SQL, expression=sql)
+    return await consumer.receive(poll=SHORT_POLL, invisible=LEASE, expression=expression)
+
+
 @documented("sql-over-server-properties", "not matched", rules=("5.6",), needs=("filter.sql",))
 async def sql_over_server_properties(fixture: Fixture) -> str:
     """SQL expressions select by the sender's properties only."""
-    topic, consumer = await fixture.subscribed(1)
-    await fixture.backlog(topic, "m")
-    expression = pb.FilterExpression(type=pb.FilterType.SQL, expression="CLUSTER IS NOT NULL")
-    answer = await consumer.receive(poll=SHORT_POLL, invisible=LEASE, expression=expression)
+    answer = await _selected(fixture, "CLUSTER IS NOT NULL")
     return "matched" if answer.deliveries else "not matched"
 
 
 @documented("sql-over-an-empty-property", "not null", rules=("5.6",), needs=("filter.sql",))
 async def sql_over_an_empty_property(fixture: Fixture) -> str:
     """To SQL expressions a property without text is empty, and not missing."""
-    topic, consumer = await fixture.subscribed(1)
-    await fixture.send(topic, "m", properties={"color": ""})
-    expression = pb.FilterExpression(type=pb.FilterType.SQL, expression="color IS NULL")
-    answer = await consumer.receive(poll=SHORT_POLL, invisible=LEASE, expression=expression)
+    answer = await _selected(fixture, "color IS NULL", properties={"color": ""})
     return "null" if answer.deliveries else "not null"
 
 
@@ -525,10 +527,7 @@ async def attempts_of_an_ordered_batch(fixture: Fixture) -> str:
 @documented("sql-with-words-behind", "refused", rules=("5.6",), needs=("filter.sql",))
 async def sql_with_words_behind(fixture: Fixture) -> str:
     """An SQL expression with trailing words is refused."""
-    topic, consumer = await fixture.subscribed(1)
-    await fixture.backlog(topic, "m", properties={"a": "x"})
-    expression = pb.FilterExpression(type=pb.FilterType.SQL, expression="a = 'x' 'y'")
-    answer = await consumer.receive(poll=SHORT_POLL, invisible=LEASE, expression=expression)
+    answer = await _selected(fixture, "a = 'x' 'y'", properties={"a": "x"})
     return "matched" if answer.deliveries else "refused" if answer.code != pb.Code.OK else "not matched"
 
 
