@@ -224,7 +224,7 @@ def check(name: str, lines: Iterable[str]) -> None:
     """Compare lines with those of a file."""
     file, text = FILES / name, "\n".join(lines) + "\n"
     if not file.exists():
-        FILES.mkdir(exist_ok=True)
+        file.parent.mkdir(parents=True, exist_ok=True)
         file.write_text(text, encoding="utf-8")
         pytest.fail(f"{name} is new: review it")
     assert text.splitlines() == file.read_text(encoding="utf-8").splitlines()
