@@ -11,8 +11,9 @@ from aiorocketmq_audit.generator.faults.scenario import Row
 from aiorocketmq_audit.judgement import judge
 from aiorocketmq_audit.recording.gates import Gates
 from aiorocketmq_audit.rules import CHECKS
-from aiorocketmq_conformance.model.recorded import judgement as model
 from pyspark.sql import functions as F
+
+from spark_checks.tests.reference import judgement as model
 
 
 class Finding(NamedTuple):

@@ -1,4 +1,4 @@
 """Reference model: the semantics of RocketMQ as an executable specification over finished histories.
 
-Pure and of the standard library only. `recorded` judges the rows of recordings.
+Pure and of the standard library only.
 """

@@ -6,7 +6,7 @@ from collections import defaultdict
 from collections.abc import Iterator
 from typing import Any
 
-from aiorocketmq_conformance.model.recorded.histories import (
+from spark_checks.tests.reference.histories import (
     BROKEN,
     POSSIBLE,
     MessageHistory,
@@ -20,8 +20,8 @@ from aiorocketmq_conformance.model.recorded.histories import (
     is_exempt,
     message_histories,
 )
-from aiorocketmq_conformance.model.recorded.leases import _is_repeated, acked, lease_end
-from aiorocketmq_conformance.model.recorded.queues import REBALANCE_US
+from spark_checks.tests.reference.leases import _is_repeated, acked, lease_end
+from spark_checks.tests.reference.queues import REBALANCE_US
 
 
 def attempts(history: MessageHistory) -> Iterator[Violation]:

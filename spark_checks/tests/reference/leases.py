@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from aiorocketmq_conformance.model.recorded.histories import (
+from spark_checks.tests.reference.histories import (
     BROKEN,
     POSSIBLE,
     Delivery,

@@ -8,8 +8,8 @@ from collections.abc import Iterable, Iterator
 from itertools import pairwise
 from typing import Any
 
-from aiorocketmq_conformance.model.recorded.content import _queue, _receipts
-from aiorocketmq_conformance.model.recorded.histories import (
+from spark_checks.tests.reference.content import _queue, _receipts
+from spark_checks.tests.reference.histories import (
     BROKEN,
     POSSIBLE,
     Observation,

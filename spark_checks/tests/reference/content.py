@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from aiorocketmq_conformance.model.recorded.histories import (
+from spark_checks.tests.reference.histories import (
     BROKEN,
     FOREVER,
     POSSIBLE,

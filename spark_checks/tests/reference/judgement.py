@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
 
-from aiorocketmq_conformance.model.recorded import attempts, content, leases, locks, order, queues
-from aiorocketmq_conformance.model.recorded.histories import (
+from spark_checks.tests.reference import attempts, content, leases, locks, order, queues
+from spark_checks.tests.reference.histories import (
     BROKEN,
     POSSIBLE,
     Observation,

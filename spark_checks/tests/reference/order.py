@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from aiorocketmq_conformance.model.recorded.histories import (
+from spark_checks.tests.reference.histories import (
     BROKEN,
     FOREVER,
     SLACK_US,
@@ -17,7 +17,7 @@ from aiorocketmq_conformance.model.recorded.histories import (
     is_exempt,
     message_histories,
 )
-from aiorocketmq_conformance.model.recorded.leases import lease_end
+from spark_checks.tests.reference.leases import lease_end
 
 
 def settled(history: MessageHistory) -> float:

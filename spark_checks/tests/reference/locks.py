@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from aiorocketmq_conformance.model.recorded.histories import (
+from spark_checks.tests.reference.histories import (
     BROKEN,
     SLACK_US,
     Observation,
