@@ -44,7 +44,11 @@ async def test_a_failed_call_does_nothing(broker: FakeBroker, client: Any) -> No
 async def test_a_dropped_reply_comes_after_the_deed(broker: FakeBroker, client: Any) -> None:
     with broker.faults.drop_reply("SendMessage", times=1):
         assert await status_of(client.send("t", b"1")) == UNAVAILABLE
-    assert [message.body for message in broker.messages("t")] == [b"1"]
+    with broker.faults.drop_reply("SendMessage", status="ABORTED"):
+        assert await status_of(client.send("t", b"2")) == grpc.StatusCode.ABORTED
+    broker.faults.add(FaultRule("SendMessage", Disturbance.DROP_REPLY))
+    assert await status_of(client.send("t", b"3")) == UNAVAILABLE
+    assert [message.body for message in broker.messages("t")] == [b"1", b"2", b"3"]
 
 
 async def test_a_hanging_reply_leaves_the_caller_to_its_deadline(

@@ -316,3 +316,17 @@ async def test_users_are_kept_on_disk_and_checks_are_not(tmp_path: Path) -> None
         assert (await wire.ask(310, b"denied", **SHORT)).code == 16
         assert (await Login(wire).ask(310, b"more", **SHORT)).code == 0
         assert [message.body for message in broker.messages("t")] == [b"kept", b"more"]
+
+
+async def test_a_session_token_goes_with_each_call_of_both_protocols(broker: FakeBroker) -> None:
+    await broker.put_user(User("app", "secret", session_token="token"))
+    for endpoint in (broker.endpoint, f"namesrv://{broker.remoting_endpoint}"):
+        credentials = Credentials("app", "secret", session_token="token")
+        async with Producer(endpoint, topics=["t"], credentials=credentials) as producer:
+            await producer.send(Message("t", b"body"))
+        for token in ("other", None):
+            stranger = Credentials("app", "secret", session_token=token)
+            with pytest.raises(PermissionDeniedError, match="session token is not that of app"):
+                async with Producer(endpoint, topics=["t"], credentials=stranger) as producer:
+                    await producer.send(Message("t", b"body"))
+    assert len(broker.messages("t")) == 2
