@@ -115,6 +115,34 @@ async def test_a_client_behind_a_front_has_its_own_address() -> None:
             assert route["brokerDatas"][0]["brokerAddrs"] == {"0": f"127.0.0.2:{port_of(broker)}"}
 
 
+async def test_a_client_behind_a_front_leaves_with_its_connection() -> None:
+    tls = ServerTls.self_made(also_plain=True)
+    async with FakeBroker(remoting_port=0, tls=tls) as broker, dial(broker) as stays:
+        await broker.create_topic("t", queues=1)
+        await stays.beat("c1", "g", "t")
+        await stays.next_push()
+        async with dial(broker) as leaves:
+            await leaves.beat("c2", "g", "t")
+            await stays.next_push()
+        await stays.next_push()
+        assert json.loads((await stays.ask(38, consumerGroup="g")).body) == {"consumerIdList": ["c1"]}
+
+
+async def test_a_front_goes_on_when_a_slow_reader_does() -> None:
+    tls = ServerTls.self_made(also_plain=True)
+    async with FakeBroker(remoting_port=0, tls=tls) as broker, dial(broker) as wire:
+        await broker.create_topic("t", queues=1)
+        for number in range(4):
+            await wire.produce("t", bytes(4_000_000), f"UNIQ_KEY\x01{number}\x02")
+        wire.writer.transport.pause_reading()  # type: ignore[attr-defined]
+        answers = [wire.pull("t", offset) for offset in range(4)]
+        other = await names(broker, None)
+        assert b'"t"' in other
+        wire.writer.transport.resume_reading()  # type: ignore[attr-defined]
+        async with asyncio.timeout(PATIENCE):
+            assert [len((await answer).body) > 4_000_000 for answer in answers] == [True] * 4
+
+
 async def test_a_shared_port_survives_silence_and_garbage() -> None:
     tls = ServerTls.self_made(also_plain=True)
     async with FakeBroker(remoting_port=0, tls=tls) as broker:
