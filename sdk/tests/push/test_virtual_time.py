@@ -186,6 +186,31 @@ async def test_a_renewal_without_an_answer_costs_no_other_lease_of_a_loop() -> N
         await loop.aclose()  # type: ignore[attr-defined]
 
 
+async def test_a_handler_that_runs_on_during_the_stop_keeps_its_lease() -> None:
+    """However long it takes, nobody else gets its message meanwhile."""
+    async with AsyncExitStack() as stack:
+        broker = await broker_with(stack, ordered=False, backoff=[1], max_attempts=3)
+        producer = await stack.enter_async_context(Producer(broker.endpoint))
+        await producer.send(Message("orders", b"1"))
+        started, gate = asyncio.Event(), asyncio.Event()
+
+        async def handle(message: ReceivedMessage) -> None:
+            started.set()
+            await gate.wait()
+
+        options = {"clock": broker.clock, "shutdown_timeout": 3600.0}
+        async with push_consumer(broker.endpoint, handler=handle, **options) as consumer:
+            await started.wait()
+            consumer.stop()
+            await broker.clock.advance(minutes=10, patience=0.1)
+            kept = broker.leases("billing")
+            gate.set()
+        await broker.clock.advance(minutes=10)
+        assert len(kept) == 1
+        assert [delivery.attempt for delivery in broker.deliveries("orders")] == [1]
+        assert broker.leases("billing") == ()
+
+
 async def test_a_real_clock_can_be_given_too() -> None:
     async with FakeBroker() as broker:
         await broker.create_topic("orders", type="FIFO")
