@@ -198,8 +198,9 @@ async def test_a_handler_that_runs_on_during_the_stop_keeps_its_lease() -> None:
             started.set()
             await gate.wait()
 
-        options = {"clock": broker.clock, "shutdown_timeout": 3600.0}
-        async with push_consumer(broker.endpoint, handler=handle, **options) as consumer:
+        async with push_consumer(
+            broker.endpoint, handler=handle, clock=broker.clock, shutdown_timeout=3600.0
+        ) as consumer:
             await started.wait()
             consumer.stop()
             await broker.clock.advance(minutes=10, patience=0.1)
