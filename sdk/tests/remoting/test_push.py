@@ -335,6 +335,11 @@ async def test_a_message_that_could_not_be_sent_back_before_the_end_is_read_agai
 async def test_a_retry_comes_with_its_topic_and_its_attempt(start: Start) -> None:
     broker = await Broker().start(start)
     broker.add(b"again", topic=RETRIES, again=2, RETRY_TOPIC="T")
+    # Whatever the group starts at: what has failed is never skipped.
+    broker.script.answers[RequestCode.QUERY_CONSUMER_OFFSET] = lambda frame: answer(
+        frame, ResponseCode.QUERY_NOT_FOUND
+    )
+    broker.script.answers[RequestCode.GET_MAX_OFFSET] = lambda frame: answer(frame, fields={"offset": "1"})
     handler = Handler(fails)
     async with consuming(broker, handler, start=Offset.END):
         (frame,) = await seen(broker.server, RequestCode.CONSUMER_SEND_MSG_BACK)

@@ -299,9 +299,12 @@ async def test_a_replica_that_cannot_stand_in_moves_no_position_and_ends_no_read
     [
         (0, 6, True),
         (0, 5, False),
+        (0, 4, False),
         (ResponseCode.PULL_NOT_FOUND, 5, True),
         (ResponseCode.PULL_NOT_FOUND, 7, False),
+        (ResponseCode.PULL_NOT_FOUND, 4, False),
         (ResponseCode.PULL_RETRY_IMMEDIATELY, 8, True),
+        (ResponseCode.PULL_RETRY_IMMEDIATELY, 9, True),
         (ResponseCode.PULL_RETRY_IMMEDIATELY, 5, False),
         (ResponseCode.PULL_RETRY_IMMEDIATELY, 10, False),
         (ResponseCode.PULL_OFFSET_MOVED, 7, False),
