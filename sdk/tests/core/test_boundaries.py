@@ -116,7 +116,10 @@ LIMITS: dict[str, tuple[Callable[[Any], object], list[Any], list[Any]]] = {
     ),
     "members of a batch": (lambda count: encode_batch([Member(b"x")] * count), [1, 2], [0]),
     "priority": (lambda priority: Message("t", b"x", priority=priority), [0, INT32], [-1, INT32 + 1]),
-    "delay": (lambda delay: Message("t", b"x", delay=delay), [0, 0.001], [-0.001, float("inf"), float("nan")]),
+    "delay": (
+        lambda delay: Message("t", b"x", delay=delay),
+        [0, 0.001, 10**11], [-0.001, 10**11 + 1, 10**400, float("inf"), float("nan")],
+    ),
     "pause that a handler chooses": (RetryLater, [0, 43_200], [-0.001, 43_200.001]),
 }  # fmt: skip
 

@@ -282,6 +282,51 @@ async def test_a_queue_that_is_revoked_while_its_master_is_away_takes_no_other_c
     ] == [1]
 
 
+async def test_a_deferred_commit_that_its_master_refuses_for_now_holds_up_no_other(pair: Pair) -> None:
+    pair.queues = 2
+
+    def refuse_first(frame: Frame) -> Frame | bytes | None:
+        if frame.fields["queueId"] == "0":
+            return answer(frame, ResponseCode.SYSTEM_ERROR)
+        return pair.at_master._usual(frame)
+
+    async with consumer(pair.names, topics=["T"]) as reader:
+        batches = {batch.queue.id: batch for batch in [await taken(reader) for _ in range(6)]}
+        pair.is_gone = True
+        for number in (0, 1):
+            await reader.commit(batches[number])
+        pair.at_master.answers[COMMIT] = refuse_first
+        pair.is_gone = False
+        await until(lambda: pair.at_master.offsets == {1: batches[1].next_offset})
+        assert "storing deferred commits" in reader.health().degraded
+
+
+async def test_a_deferred_commit_is_tried_once_more_when_the_consumer_ends(pair: Pair) -> None:
+    async with consumer(pair.names) as reader:
+        reader.assign([QUEUE])
+        batch = await taken(reader)
+        pair.is_gone = True
+        await reader.commit(batch)
+        await until(lambda: "storing deferred commits" in reader.health().degraded)
+        pair.is_gone = False  # long before the next attempt
+    assert pair.at_master.offsets == {0: 1}
+
+
+async def test_without_a_replica_a_commit_to_an_unavailable_master_is_refused(
+    pair: Pair, serve: Serve
+) -> None:
+    script = Script({PULL: pair.at_master.answers[PULL]})
+    pair.other = await serve(script)
+    async with consumer(pair.names) as reader:
+        queues = await reader.queues("T")
+        reader.assign(queues[1:])
+        batch = await taken(reader)
+        script.answers[COMMIT] = lambda frame: b""
+        with pytest.raises(UnreachableError, match="closed the connection"):
+            await reader.commit(batch)
+    assert script.offsets == {}
+
+
 @pytest.mark.parametrize("auto_commit", [None, 0.01])
 async def test_a_commit_that_no_master_has_taken_by_the_end_is_said_to_be_lost(
     pair: Pair, auto_commit: float | None, caplog: pytest.LogCaptureFixture
