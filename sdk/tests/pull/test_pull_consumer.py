@@ -663,13 +663,13 @@ class Once(GrpcioTransport):
             take(part.SerializeToString())
 
 
-def status(code: int) -> pb.PullMessageResponse:
+def status(code: pb.Code.ValueType) -> pb.PullMessageResponse:
     return pb.PullMessageResponse(status=pb.Status(code=code))
 
 
 @pytest.mark.parametrize("code", [pb.Code.OK, pb.Code.MESSAGE_NOT_FOUND, pb.Code.ILLEGAL_OFFSET])
 async def test_a_pull_without_messages_moves_the_position_to_where_the_server_has_looked(
-    broker: FakeBroker, code: int
+    broker: FakeBroker, code: pb.Code.ValueType
 ) -> None:
     transport = Once(status(code), pb.PullMessageResponse(next_offset=7))
     async with PullConsumer(broker.endpoint, group="audit", transport=transport) as consumer:
