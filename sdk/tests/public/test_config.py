@@ -107,6 +107,10 @@ def test_an_address_map_replaces_what_it_knows_and_keeps_the_rest() -> None:
     assert mapped.mapped(other) == other
     several = Network("localhost:8081", address_map={"10.0.0.6:8081": "10.1.0.6:8081"})
     assert str(several.mapped(parse_endpoint("10.0.0.5:8081;10.0.0.6:8081"))) == "10.0.0.5:8081;10.1.0.6:8081"
+    to_one = Network(
+        "localhost:8081", address_map=dict.fromkeys(("10.0.0.5:8081", "10.0.0.6:8081"), "tunnel:18081")
+    )
+    assert str(to_one.mapped(parse_endpoint("10.0.0.5:8081;10.0.0.6:8081"))) == "tunnel:18081"
     by_function = Network(
         "localhost:8081", address_map=lambda address: address.replace("10.0.0.", "127.0.0.")
     )
