@@ -221,11 +221,16 @@ async def failure_of(call: Any) -> Failure:
     return caught.value.failure
 
 
-async def test_a_retiring_channel_waits_for_its_calls_and_closes(channel: Channel, server: Server) -> None:
-    call = asyncio.ensure_future(failure_of(answers(channel, b"1 WAIT", timeout=0.1)))
+async def test_a_retiring_channel_waits_for_all_its_calls_and_closes(
+    channel: Channel, server: Server
+) -> None:
+    calls = [
+        asyncio.ensure_future(failure_of(answers(channel, b"1 WAIT", timeout=timeout)))
+        for timeout in (0.1, 0.3)
+    ]
     await server.waiting.wait()
     await channel.retire(60.0)
-    assert await call is Failure.TIMEOUT
+    assert await asyncio.gather(*calls) == [Failure.TIMEOUT, Failure.TIMEOUT]
     assert await failure_of(answers(channel, b"1 OK")) is Failure.UNREACHABLE
 
 
