@@ -25,7 +25,7 @@ from aiorocketmq.errors import ClosedError
 from aiorocketmq.hooks import AckEvent, Event, Hook, Phase
 from aiorocketmq.message import Message, MessageQueue, ReceivedMessage
 from aiorocketmq.producer import Producer
-from aiorocketmq.push_consumer import PushConsumer
+from aiorocketmq.push_consumer import PushConsumer, RetryLater
 from aiorocketmq_fake import FakeBroker
 from hypothesis import given, strategies as st
 
@@ -421,6 +421,34 @@ class Broken(MemoryStore):
         await super().renew(key, owner, seconds)
 
 
+async def test_a_message_that_another_consumer_is_handling_is_retried_later() -> None:
+    store = MemoryStore()
+
+    async def never(message: ReceivedMessage) -> None:
+        raise AssertionError("the handler ran")
+
+    async def handle(message: ReceivedMessage) -> None:
+        with pytest.raises(RetryLater) as raised:
+            await DeduplicationHook(store, busy_wait=7).handle(received(), never)
+        assert raised.value.seconds == 7
+
+    await DeduplicationHook(store).handle(received(), handle)
+
+
+async def test_a_handled_message_is_known_for_its_time() -> None:
+    clock = Clock()
+    hook = DeduplicationHook(MemoryStore(clock=clock), keep=600, claim=60)
+    calls: list[ReceivedMessage] = []
+
+    async def handle(message: ReceivedMessage) -> None:
+        calls.append(message)
+
+    for seconds, count in ((0, 1), (599, 1), (2, 2)):
+        clock.now += seconds
+        await hook.handle(received(), handle)
+        assert len(calls) == count
+
+
 async def test_a_store_that_cannot_be_asked_fails_the_message() -> None:
     async def never(message: ReceivedMessage) -> None:
         raise AssertionError("the handler ran")
@@ -453,7 +481,9 @@ async def test_the_claim_of_a_long_handler_is_renewed(broken: str) -> None:
 
     async def wait(message: ReceivedMessage) -> None:
         async with asyncio.timeout(20):
-            await store.renewed.wait()
+            for _ in range(3):
+                store.renewed.clear()
+                await store.renewed.wait()
 
     await DeduplicationHook(store, claim=0.05).handle(received(), wait)
     assert store.renewed.is_set()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
@@ -27,7 +28,7 @@ from aiorocketmq.hooks import (
 )
 from aiorocketmq.message import Message, MessageQueue, SendReceipt
 from aiorocketmq.recording import Recorder
-from aiorocketmq.recording_format import fingerprint
+from aiorocketmq.recording_format import content_of, fingerprint
 from aiorocketmq.transaction import Resolution
 
 from sdk.tests.recording.events_as_rows import (
@@ -145,6 +146,26 @@ def test_settling_names_the_delivery_by_the_handle_it_came_with(recorder: Record
     assert (changed["handle"], changed["prev_handle"]) == (fingerprint("handle-1"), fingerprint("handle-0"))
     assert (changed["invisible_ms"], changed["reason"]) == (10_000, "retry")
     assert (acked["group"], acked["topic"], acked["queue"], acked["offset"]) == ("billing", "orders", 3, 7)
+
+
+@pytest.mark.parametrize(("properties", "text"), [({}, "{}"), ({"b": "ü", "a": '"'}, '{"a":"\\"","b":"ü"}')])
+def test_properties_are_recorded_as_the_digest_of_their_sorted_json(
+    properties: dict[str, str], text: str
+) -> None:
+    """Other recorders of the same run compute it as well."""
+    assert content_of("body", properties) == ("body", sha256(text.encode()).hexdigest()[:32], None, None)
+
+
+@pytest.mark.parametrize(
+    ("text", "number"),
+    [
+        ("7", 7), ("0", 0), ("9" * 18, 10**18 - 1), ("9" * 19, None), ("-1", None), ("1.0", None), ("²", None),
+        ("", None),
+    ],
+)  # fmt: skip
+def test_a_serial_number_that_fits_no_column_is_left_out(text: str, number: int | None) -> None:
+    _, _, producer, serial = content_of("body", {"audit-producer": "p", "audit-serial": text})
+    assert (producer, serial) == ("p", number)
 
 
 def test_a_handlers_work_is_an_interval_with_a_result(recorder: Recorder) -> None:
