@@ -70,7 +70,7 @@ def test_tls_refuses_what_does_not_go_together(tmp_path: Path) -> None:
         Tls(ca=b"pem", insecure=True)
     with pytest.raises(ValueError, match="does not exist"):
         Tls(ca=tmp_path / "nothing.pem")
-    with pytest.raises(ValueError, match="key file .* does not exist"):
+    with pytest.raises(ValueError, match=r"key file .* does not exist"):
         Tls(certificate=b"pem", key=str(tmp_path / "nothing.pem"))
 
 
