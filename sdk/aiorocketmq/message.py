@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import math
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
@@ -42,6 +41,9 @@ class MessageType(Enum):
 
 _MAX_PRIORITY = 2**31 - 1
 """The maximum of the wire; servers use as many as a topic has queues."""
+
+_MAX_DELAY = 10**11
+"""Seconds, three thousand years: a delivery time must fit 64 bits of microseconds, in recordings as well."""
 
 
 def _check_number(name: str, value: object, kind: type | UnionType) -> None:
@@ -89,7 +91,7 @@ class Message:
     message_group: str | None
     """Messages of one group are delivered in the order in which they were stored, to ordered groups."""
     delay: float | None
-    """Seconds, from 0, from the send until the message becomes visible to consumers."""
+    """Seconds, 0 to 100,000,000,000, from the send until the message becomes visible to consumers."""
     deliver_at: datetime | None
     """The time from which the message is visible to consumers; an aware datetime."""
     priority: int | None
@@ -147,8 +149,10 @@ class Message:
             _check_text("lite_topic", self.lite_topic)
         if self.delay is not None:
             _check_number("delay", self.delay, int | float)
-            if not (self.delay >= 0 and math.isfinite(self.delay)):
-                raise ValueError(f"delay must be a number of seconds from 0, not {self.delay!r}")
+            if not 0 <= self.delay <= _MAX_DELAY:
+                raise ValueError(
+                    f"delay must be a number of seconds from 0 to {_MAX_DELAY}, not {self.delay!r}"
+                )
         if self.deliver_at is not None:
             if not isinstance(self.deliver_at, datetime):
                 raise TypeError(f"deliver_at must be a datetime, not {type(self.deliver_at).__name__}")

@@ -381,7 +381,8 @@ class PullConsumer:
         An offset is that of the next message to read. Raises the server's refusal, and QueueRevokedError for a shared
         queue that another member owns by now; cancelled or unanswered, it may or may not have taken effect, and may be
         repeated. While replicas are read because a broker's master is unavailable, it returns at once and logs that:
-        the newest offset of each queue is committed when the master is available again, or lost with this consumer.
+        the newest offset of each queue is committed when the master is available again, or lost with this consumer. If
+        the master then refuses it permanently, that is logged, and the next commit of the queue raises the refusal.
         """
         fetching = self._open()
         assert self._deferred is not None  # while it is open

@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 
+from aiorocketmq._core.names import GROUP_LIMIT
 from aiorocketmq.config import Credentials, Tls
 from aiorocketmq.errors import UnreachableError, UsageError
 from aiorocketmq.message import Message, MessageQueue, ReceivedMessage
@@ -85,9 +86,13 @@ class Redriven:
 
 def progress_group(group: str, chosen: DeadLetterFilter) -> str:
     """Return the consumer group whose offsets say how far a redrive with this filter has come."""
-    if chosen.is_empty:
-        return f"redrive-{group}"
-    return f"redrive-{group}-{hashlib.sha256(repr(chosen).encode()).hexdigest()[:8]}"
+    name = f"redrive-{group}" if chosen.is_empty else f"redrive-{group}-{_digest(repr(chosen), 8)}"
+    # A group's name may leave no room for more.
+    return name if len(name) <= GROUP_LIMIT else f"redrive-{_digest(name, 32)}"
+
+
+def _digest(text: str, length: int) -> str:
+    return hashlib.sha256(text.encode()).hexdigest()[:length]
 
 
 async def redrive(

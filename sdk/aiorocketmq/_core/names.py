@@ -4,7 +4,7 @@ import re
 
 _NAME = re.compile(r"[%a-zA-Z0-9_-]+")
 _TOPIC_LIMIT = 127
-_GROUP_LIMIT = 120
+GROUP_LIMIT = 120
 _LITE_TOPIC = re.compile(r"[a-zA-Z0-9_-]+")
 _LITE_TOPIC_LIMIT = 64
 
@@ -16,7 +16,7 @@ def check_topic(topic: str) -> None:
 
 def check_group(group: str) -> None:
     """Raise ValueError unless `group` is a valid consumer group name: letters, digits, `%`, `_`, `-`, at most 120."""
-    _check("group", group, _GROUP_LIMIT)
+    _check("group", group, GROUP_LIMIT)
 
 
 def check_lite_topic(name: str, *, longest: int = _LITE_TOPIC_LIMIT) -> None:

@@ -7,10 +7,10 @@ import logging
 from collections.abc import Collection
 
 from aiorocketmq._aio.tasks import Watch
-from aiorocketmq._core.pauses import failure_pause
 from aiorocketmq._pull.fetching import Fetching
 from aiorocketmq._pull.interface import PullCalls
 from aiorocketmq._session.client import Client
+from aiorocketmq._session.retrying import Tolerance
 from aiorocketmq.errors import RocketMQError, UnreachableError
 from aiorocketmq.message import MessageQueue
 
@@ -55,12 +55,7 @@ class DeferredCommits:
         deferred = self._deferred.keys() & set(queues)
         await asyncio.gather(*(self._store(queue) for queue in deferred))
         for queue in deferred & self._deferred.keys():
-            logger.warning(
-                "%s: offset %d was never committed, messages may be redelivered",
-                queue,
-                self._deferred.pop(queue),
-                extra=self._session.log_fields(),
-            )
+            self._drop(queue)
 
     async def close(self) -> None:
         """Try once more, and drop the rest."""
@@ -69,11 +64,29 @@ class DeferredCommits:
         await self.give_up(tuple(self._deferred))
 
     async def _store_until_done(self, watch: Watch) -> None:
+        tolerance = Tolerance(self._session, watch)
         while self._deferred:
-            errors = [error for queue in tuple(self._deferred) if (error := await self._store(queue))]
-            if errors:
-                rng = self._session.environment.random
-                await asyncio.sleep(failure_pause(watch.failed(errors[0]), throttled=False, rng=rng))
+            pause = 0.0
+            for queue in tuple(self._deferred):
+                if (error := await self._store(queue)) is None:
+                    continue
+                delay = tolerance.delay_after(error)
+                if delay is None:  # further commits go to the server, which refuses them as well
+                    self._drop(queue, error)
+                else:
+                    pause = max(pause, delay)
+            await asyncio.sleep(pause)
+
+    def _drop(self, queue: MessageQueue, reason: RocketMQError | None = None) -> None:
+        offset = self._deferred.pop(queue, None)
+        if offset is not None:  # it was not dropped meanwhile
+            logger.warning(
+                "%s: offset %d was never committed, messages may be redelivered%s",
+                queue,
+                offset,
+                "" if reason is None else f": {reason}",
+                extra=self._session.log_fields(),
+            )
 
     async def _store(self, queue: MessageQueue) -> RocketMQError | None:
         offset = self._deferred.get(queue)

@@ -14,7 +14,7 @@ from aiorocketmq._core.remoting.frame import Frame
 from aiorocketmq._remoting.connection import CONNECT_TIMEOUT, RemotingConnection
 from aiorocketmq._remoting.signing import sign
 from aiorocketmq.config import Credentials
-from aiorocketmq.errors import ClosedError, UnreachableError
+from aiorocketmq.errors import ClosedError, PermissionDeniedError, UnreachableError
 
 ServerRequestHandler: TypeAlias = Callable[[Address, Frame], Frame | None]
 """Handles a request of the server at an address; see `connection.RequestHandler`."""
@@ -27,6 +27,7 @@ class Pool:
         self,
         *,
         credentials: Callable[[], Awaitable[Credentials | None]],
+        other_credentials: Callable[[Credentials | None], Awaitable[Credentials | None]] | None = None,
         connect_timeout: float = CONNECT_TIMEOUT,
         ssl: SSLContext | None = None,
         server_name: str | None = None,
@@ -34,7 +35,9 @@ class Pool:
         on_request: ServerRequestHandler | None = None,
         on_lost: Callable[[Address], object] | None = None,
     ) -> None:
+        """`other_credentials` returns others than those just refused, None if there are none."""
         self._credentials = credentials
+        self._other_credentials = other_credentials
         self._connect_timeout = connect_timeout
         self._ssl = ssl
         self._server_name = server_name
@@ -70,35 +73,45 @@ class Pool:
         """Send a request, and return its answer, whose code is SUCCESS or one of `accept`.
 
         If a connection has broken, the request is repeated once on a new one, if it `repeats`: servers close
-        connections that were idle for two minutes. Raises the error of the answer, UnreachableError, or ClosedError
-        after `close`."""
-        credentials = await self._credentials()
-        signed = dict(fields or {})
-        if credentials is not None:
-            signed = sign(
-                signed,
-                body,
-                access_key=credentials.access_key,
-                secret_key=credentials.secret_key,
-                session_token=credentials.session_token,
+        connections that were idle for two minutes. If the server refuses the credentials, and there are others by now,
+        it is repeated with these. Raises the error of the answer, UnreachableError, or ClosedError after `close`."""
+
+        async def attempt(credentials: Credentials | None) -> Frame:
+            signed = dict(fields or {})
+            if credentials is not None:
+                signed = sign(
+                    signed,
+                    body,
+                    access_key=credentials.access_key,
+                    secret_key=credentials.secret_key,
+                    session_token=credentials.session_token,
+                )
+            connection = await self._connection(address)
+            call = partial(
+                RemotingConnection.call,
+                code=code,
+                fields=signed,
+                body=body,
+                timeout=timeout,
+                topic=topic,
+                group=group,
+                accept=accept,
             )
-        connection = await self._connection(address)
-        call = partial(
-            RemotingConnection.call,
-            code=code,
-            fields=signed,
-            body=body,
-            timeout=timeout,
-            topic=topic,
-            group=group,
-            accept=accept,
-        )
+            try:
+                return await call(connection)
+            except UnreachableError as error:
+                if connection.is_open or error.timed_out or not repeats:
+                    raise
+            return await call(await self._connection(address))
+
+        credentials = await self._credentials()
         try:
-            return await call(connection)
-        except UnreachableError as error:
-            if connection.is_open or error.timed_out or not repeats:
+            return await attempt(credentials)
+        except PermissionDeniedError:
+            other = None if self._other_credentials is None else await self._other_credentials(credentials)
+            if other is None:
                 raise
-        return await call(await self._connection(address))
+        return await attempt(other)
 
     async def close(self) -> None:
         """Close all connections; calls in flight raise ClosedError."""

@@ -24,10 +24,12 @@ from aiorocketmq._remoting.replicas import Ask, Replicas, master_of
 from aiorocketmq._remoting.routes import READABLE, BrokerAddresses, Route
 from aiorocketmq._session.client import Client, description
 from aiorocketmq._session.retrying import retried
+from aiorocketmq._transport.credentials import PERIOD
 from aiorocketmq._transport.trust import ssl_context
 from aiorocketmq.connection import Connection, ConnectionOptions, network_of
 from aiorocketmq.errors import (
     BusyError,
+    CredentialsProviderError,
     MalformedAnswerError,
     RefusedError,
     RocketMQError,
@@ -91,7 +93,8 @@ class RemotingSession(Client):
     async def _open(self) -> None:
         tls = self.network.tls
         self._open_pool = Pool(
-            credentials=self.network.credential_source.now,
+            credentials=self.network.credential_source.in_use,
+            other_credentials=self.network.credential_source.other_than,
             ssl=None if tls is None else await asyncio.to_thread(ssl_context, tls),
             server_name=None if tls is None else tls.server_name,
             mapped=self._mapped,
@@ -110,6 +113,10 @@ class RemotingSession(Client):
 
         try:
             async with asyncio.timeout(self.timeouts.start) as scope:
+                try:
+                    await self.network.credential_source.now()
+                except CredentialsProviderError as error:
+                    raise error.__cause__ or error from None  # of the application's credentials provider
                 await retried(self._introduce, delay_after)
         except TimeoutError:
             if not scope.expired():  # the application's own
@@ -140,6 +147,8 @@ class RemotingSession(Client):
 
     def _opened(self) -> None:
         self.supervise(self._keep_routes, name="looking for routes")
+        if callable(self.network.credentials):
+            self.supervise(self._keep_credentials, name="credentials")
         if self._heartbeat is not None:
             self.supervise(self._keep_known, self._heartbeat, name="heartbeats")
 
@@ -387,6 +396,19 @@ class RemotingSession(Client):
                     watch.failed(error)
                 else:
                     watch.worked()
+
+    async def _keep_credentials(self, watch: Watch) -> None:
+        pause = PERIOD
+        while True:
+            await asyncio.sleep(pause)
+            try:
+                await self.network.credential_source.now()
+            except CredentialsProviderError as error:  # those in use are kept
+                rng = self.environment.random
+                pause = failure_pause(watch.failed(error), throttled=False, rng=rng)
+            else:
+                watch.worked()
+                pause = PERIOD
 
     async def _keep_known(self, watch: Watch, heartbeat: Callable[[str], bytes]) -> None:
         pause = HEARTBEAT

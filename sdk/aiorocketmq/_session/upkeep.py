@@ -12,6 +12,7 @@ from aiorocketmq._core.endpoint import Endpoint
 from aiorocketmq._core.half_open import Beat
 from aiorocketmq._session.calls import HEARTBEAT
 from aiorocketmq._session.routes import Routes
+from aiorocketmq._transport.credentials import PERIOD
 from aiorocketmq._transport.network import loop_time
 from aiorocketmq.errors import RocketMQError, SessionLostError, UnreachableError
 from aiorocketmq.wire import messages as pb
@@ -30,7 +31,7 @@ class Periods:
     heartbeat: float = 10.0
     """Servers forget a client after 120 s without one."""
     routes: float = 30.0
-    credentials: float = 60.0
+    credentials: float = PERIOD
     settings: float = 300.0
 
 

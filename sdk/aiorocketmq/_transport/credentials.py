@@ -10,6 +10,8 @@ from aiorocketmq._core.headers import HeaderSource
 from aiorocketmq.config import Credentials, CredentialsProvider
 from aiorocketmq.errors import CredentialsProviderError, PermissionDeniedError
 
+PERIOD = 60.0
+"""Seconds between two looks at the credentials in use."""
 FRESH = 50.0
 """Seconds for which a provider's result without an expiry is used."""
 MARGIN = 90.0
@@ -36,6 +38,10 @@ class CredentialSource:
             if self._current is None or self._is_stale(self._current):
                 await self._ask(self._given)
             return self._current
+
+    async def in_use(self) -> Credentials | None:
+        """Return the credentials that the last request has brought, however old; None before the first one."""
+        return self._given if self._given is None or isinstance(self._given, Credentials) else self._current
 
     async def other_than(self, refused: Credentials | None) -> Credentials | None:
         """Return other credentials than those that a server has just refused, None if there are none."""

@@ -201,6 +201,19 @@ def test_of_two_members_at_one_point_of_the_ring_the_last_one_counts() -> None:
     assert ConsistentHash(1)(everything, members, "m14901") == []
 
 
+def test_queues_of_a_members_own_room_come_first() -> None:
+    everything = queues("r1-a:0-1 r2-b:0-1 r3-c:0-1")
+    assert share(nearby(Averagely()), everything, ["r2-c1"], "r2-c1") == tuple(
+        queues("r2-b:0-1 r1-a:0-1 r3-c:0-1")
+    )
+
+
+def test_a_fixed_list_gives_each_topic_its_own_queues_even_those_that_its_route_lacks() -> None:
+    fixed = Configured([*queues("a:0 b:7"), *queues("a:1", "U")])
+    assert share(fixed, queues("a:0-3"), ["c1"], "c1") == tuple(queues("a:0 b:7"))
+    assert share(fixed, queues("a:0-3", "U"), ["c1"], "c1") == tuple(queues("a:1", "U"))
+
+
 def test_who_is_no_member_has_no_queue() -> None:
     assert share(Averagely(), queues("a:0-3"), ["c1"], "c2") == ()
     assert share(Averagely(), [], ["c1"], "c1") == ()

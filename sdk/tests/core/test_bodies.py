@@ -29,6 +29,7 @@ MIB = 1024 * 1024
         ("MD5", hashlib.md5(BODY).hexdigest().upper()),
         ("MD5", hashlib.md5(BODY).hexdigest()),
         ("SHA1", hashlib.sha1(BODY).hexdigest().upper()),
+        ("SHA1", hashlib.sha1(BODY).hexdigest()),
         ("CRC32", f"{zlib.crc32(BODY):X}"),
         ("CRC32", f"{zlib.crc32(BODY):08X}"),
         ("CRC32", f"{zlib.crc32(BODY):016x}"),

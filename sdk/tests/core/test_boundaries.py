@@ -41,6 +41,7 @@ from aiorocketmq._core.settings import Answer, Backoff, Declaration, FilterText,
 from aiorocketmq._core.siphash import queue_index
 from aiorocketmq._core.timetable import Timetable
 from aiorocketmq._core.transactions import Answer as Answer_, Decisions, Resolution
+from aiorocketmq.config import Compression, Retry, Timeouts, check_client_properties
 
 INT32 = 2**31 - 1
 
@@ -116,8 +117,24 @@ LIMITS: dict[str, tuple[Callable[[Any], object], list[Any], list[Any]]] = {
     ),
     "members of a batch": (lambda count: encode_batch([Member(b"x")] * count), [1, 2], [0]),
     "priority": (lambda priority: Message("t", b"x", priority=priority), [0, INT32], [-1, INT32 + 1]),
-    "delay": (lambda delay: Message("t", b"x", delay=delay), [0, 0.001], [-0.001, float("inf"), float("nan")]),
+    "delay": (
+        lambda delay: Message("t", b"x", delay=delay),
+        [0, 0.001, 10**11], [-0.001, 10**11 + 1, 10**400, float("inf"), float("nan")],
+    ),
     "pause that a handler chooses": (RetryLater, [0, 43_200], [-0.001, 43_200.001]),
+    "longest pause of a retry": (lambda longest: Retry(initial=1.0, maximum=longest), [1.0, 2], [0.999]),
+    "attempts of a retry": (lambda attempts: Retry(attempts=attempts), [1, 1000], [0, 1001]),
+    "level of compression": (lambda level: Compression(level=level), [1, 9], [0, 10, 5.0, True]),
+    "threshold of compression": (lambda threshold: Compression(threshold=threshold), [1], [0]),
+    "grace": (lambda seconds: Timeouts(not_found_grace=seconds), [0.001], [0, float("inf"), float("nan")]),
+    "client properties": (
+        lambda count: check_client_properties({f"k{number}": "v" for number in range(count)}), [0, 32], [33],
+    ),
+    "client property": (lambda value: check_client_properties({"k": value}), ["", text(256)], [text(257)]),
+    "bytes of client properties": (
+        lambda last: check_client_properties({f"k{n:02}": text(253) for n in range(15)} | {"k15": last}),
+        [text(253)], [text(254), "é" * 127],
+    ),
 }  # fmt: skip
 
 

@@ -76,6 +76,14 @@ def test_brokers_behind_one_proxy_are_several_brokers() -> None:
     assert [each.queue.broker for each in route.readable_brokers] == ["a", "b"]
 
 
+def test_every_server_of_a_topic_is_named_once_whatever_its_queues_are_open_for() -> None:
+    """Settings and heartbeats go to all of them."""
+    others = [parse_endpoint(f"10.0.0.{number}:8081") for number in (4, 3)]
+    closed = queue("c", 0, others[0], readable=False), queue("d", 0, others[1], writable=False)
+    route = Route("t", [*closed, *TWO_BROKERS.queues, queue("a", 0, others[1], broker_id=1)])
+    assert route.endpoints == (*others, A, B)
+
+
 def test_the_types_that_a_topic_takes_are_those_of_its_writable_queues() -> None:
     normal, fifo, delay = map(frozenset, (["NORMAL"], ["FIFO"], ["DELAY"]))
     closed = queue("a", 1, writable=False, accepts=delay)

@@ -125,6 +125,18 @@ async def test_a_message_whose_lease_ends_is_redelivered_and_its_old_delivery_is
         await again.ack()
 
 
+async def test_of_calls_at_one_time_each_takes_the_handle_of_the_one_before(still: FakeBroker) -> None:
+    async with (
+        Producer(still.endpoint) as producer,
+        simple_consumer(still.endpoint) as consumer,
+    ):
+        message = await one(consumer, producer)
+        async with asyncio.timeout(10):
+            await asyncio.gather(*(message.extend(60) for _ in range(3)), message.ack())
+        await still.clock.advance(hours=1)
+        assert attempts(still) == [1]
+
+
 async def test_an_extended_message_stays_and_is_acked_with_its_newest_handle(still: FakeBroker) -> None:
     async with (
         Producer(still.endpoint) as producer,

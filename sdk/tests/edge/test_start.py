@@ -9,7 +9,10 @@ from collections.abc import Awaitable, Callable
 from contextlib import AbstractAsyncContextManager
 
 import pytest
+from aiorocketmq._core.endpoint import parse_endpoint
 from aiorocketmq._session.start import _Attempt
+from aiorocketmq._transport.diagnosis import diagnose
+from aiorocketmq._transport.interface import Diagnosis
 from aiorocketmq.config import Credentials, Timeouts, Tls
 from aiorocketmq.connection import Connection
 from aiorocketmq.errors import (
@@ -261,6 +264,25 @@ async def test_a_server_that_accepts_and_stays_silent(serve: Serve, soon: Timeou
     assert isinstance(error, UnreachableError)
 
 
+async def test_an_address_that_does_not_answer_at_all_is_diagnosed_as_such() -> None:
+    diagnosis = await diagnose(parse_endpoint("127.0.0.1:1"), None, step=0.0)
+    assert diagnosis == Diagnosis("it does not answer; check host, port and firewall", is_final=False)
+
+
+async def test_an_answer_in_pieces_is_diagnosed_as_a_whole(serve: Serve) -> None:
+    async def settings(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        for byte in bytes((0, 0, 0, 4, 0, 0, 0, 0, 0)):
+            writer.write(bytes((byte,)))
+            for _ in range(5):
+                await asyncio.sleep(0)
+        await reader.read()
+
+    async with serve(settings) as endpoint:
+        diagnosis = await diagnose(parse_endpoint(endpoint), None, step=5.0)
+    text = "it accepts connections but does not answer; look at the server's log"
+    assert diagnosis == Diagnosis(text, is_final=False)
+
+
 async def test_a_server_that_hangs_up_at_once(serve: Serve, soon: Timeouts) -> None:
     async def hangs_up(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         writer.close()
@@ -273,6 +295,8 @@ async def test_a_server_that_hangs_up_at_once(serve: Serve, soon: Timeouts) -> N
 async def test_a_server_that_speaks_tls_when_plain_text_is_asked_for(soon: Timeouts) -> None:
     async with FakeBroker(tls=ServerTls.self_made()) as broker:
         error = await start_error(broker.endpoint, soon)
+        # There is no use in waiting for it.
+        assert (await diagnose(parse_endpoint(broker.endpoint), None, step=5.0)).is_final
     assert isinstance(error, UnreachableError)
     assert "it speaks TLS; give tls=Tls()" in str(error)
 
@@ -296,16 +320,20 @@ async def test_a_certificate_for_another_name(soon: Timeouts) -> None:
     tls = ServerTls.self_made("mq.example.org")
     async with FakeBroker(tls=tls) as broker:
         error = await start_error(broker.endpoint, soon, tls=Tls(ca=tls.trust))
+        endpoint, named = parse_endpoint(broker.endpoint), Tls(ca=tls.trust, server_name="mq.example.org")
+        diagnosis = await diagnose(endpoint, named, step=5.0)
     assert "certificate is not trusted" in str(error)
+    assert "it accepts TLS but does not answer" in diagnosis.text
 
 
-@pytest.mark.parametrize("how", ["own root", "insecure", "other name"])
+@pytest.mark.parametrize("how", ["own root", "insecure", "other name", "insecure, other name"])
 async def test_tls_works_with_what_it_was_given(how: str) -> None:
-    server = ServerTls.self_made("mq.example.org") if how == "other name" else ServerTls.self_made()
+    server = ServerTls.self_made("mq.example.org") if "other name" in how else ServerTls.self_made()
     tls = {
         "own root": Tls(ca=server.trust),
         "insecure": Tls(insecure=True),
         "other name": Tls(ca=server.trust, server_name="mq.example.org"),
+        "insecure, other name": Tls(insecure=True),
     }[how]
     async with FakeBroker(tls=server) as broker:
         await broker.create_topic("orders")

@@ -11,7 +11,7 @@ import anyio
 import grpc
 import pytest
 from aiorocketmq._core.endpoint import Endpoint, parse_endpoint
-from aiorocketmq._transport.grpcio import Channel, GrpcioTransport
+from aiorocketmq._transport.grpcio import Channel, GrpcioTransport, _target
 from aiorocketmq._transport.interface import Failure, TransportError
 
 MANY, ONE = "/some.Service/Many", "/some.Service/One"
@@ -221,11 +221,16 @@ async def failure_of(call: Any) -> Failure:
     return caught.value.failure
 
 
-async def test_a_retiring_channel_waits_for_its_calls_and_closes(channel: Channel, server: Server) -> None:
-    call = asyncio.ensure_future(failure_of(answers(channel, b"1 WAIT", timeout=0.1)))
+async def test_a_retiring_channel_waits_for_all_its_calls_and_closes(
+    channel: Channel, server: Server
+) -> None:
+    calls = [
+        asyncio.ensure_future(failure_of(answers(channel, b"1 WAIT", timeout=timeout)))
+        for timeout in (0.1, 0.3)
+    ]
     await server.waiting.wait()
     await channel.retire(60.0)
-    assert await call is Failure.TIMEOUT
+    assert await asyncio.gather(*calls) == [Failure.TIMEOUT, Failure.TIMEOUT]
     assert await failure_of(answers(channel, b"1 OK")) is Failure.UNREACHABLE
 
 
@@ -241,6 +246,18 @@ async def test_a_channel_without_calls_retires_at_once(channel: Channel) -> None
     async with asyncio.timeout(5.0):
         await channel.retire(60.0)
     assert await failure_of(answers(channel, b"1 OK")) is Failure.UNREACHABLE
+
+
+@pytest.mark.parametrize(
+    ("endpoint", "address"),
+    [
+        ("mq.example.org:8081", "dns:///mq.example.org:8081"),
+        ("10.0.0.1:8081;10.0.0.2:8082", "ipv4:10.0.0.1:8081,10.0.0.2:8082"),
+        ("[::1]:8081;[fe80::2]:8082", "ipv6:[::1]:8081,[fe80::2]:8082"),
+    ],
+)
+def test_grpcio_is_given_all_addresses_of_a_server_by_their_kind(endpoint: str, address: str) -> None:
+    assert _target(parse_endpoint(endpoint)) == address
 
 
 async def test_first_calls_at_one_time_share_a_channel(server: Server) -> None:

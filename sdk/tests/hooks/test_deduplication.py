@@ -25,7 +25,7 @@ from aiorocketmq.errors import ClosedError
 from aiorocketmq.hooks import AckEvent, Event, Hook, Phase
 from aiorocketmq.message import Message, MessageQueue, ReceivedMessage
 from aiorocketmq.producer import Producer
-from aiorocketmq.push_consumer import PushConsumer
+from aiorocketmq.push_consumer import PushConsumer, RetryLater
 from aiorocketmq_fake import FakeBroker
 from hypothesis import given, strategies as st
 
@@ -129,6 +129,15 @@ async def test_a_claim_keeps_others_away_until_it_is_given_up(shop: Shop) -> Non
     assert await shop.elsewhere.claim("m", "b", 60) is Claim.GRANTED
 
 
+async def test_a_repeated_claim_of_one_owner_is_granted_with_a_new_end(shop: Shop) -> None:
+    """The answer to the first one may have been lost."""
+    assert await shop.store.claim("m", "a", 60) is Claim.GRANTED
+    await shop.pass_time(50)
+    assert await shop.elsewhere.claim("m", "a", 60) is Claim.GRANTED
+    await shop.pass_time(50)
+    assert await shop.elsewhere.claim("m", "b", 60) is Claim.HELD
+
+
 async def test_what_is_done_stays_done_for_its_time(shop: Shop) -> None:
     await shop.store.claim("m", "a", 60)
     await shop.store.done("m", "a", 3600)
@@ -176,6 +185,16 @@ async def test_a_memory_store_forgets_the_oldest_beyond_its_size() -> None:
     assert await store.claim("3", "b", 60) is Claim.DONE
 
 
+async def test_for_a_memory_store_a_message_is_as_old_as_its_last_step() -> None:
+    store = MemoryStore(max_entries=2)
+    await store.claim("long", "a", 60)
+    await store.claim("short", "a", 60)
+    await store.done("long", "a", 60)
+    await store.claim("next", "a", 60)
+    assert await store.claim("long", "b", 60) is Claim.DONE
+    assert await store.claim("short", "b", 60) is Claim.GRANTED
+
+
 async def test_a_sqlite_store_removes_what_has_ended_and_nothing_else(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -208,6 +227,8 @@ async def test_what_has_expired_does_not_fill_a_sqlite_store_for_ever(tmp_path: 
         for number in range(2500):
             clock.now += 1
             await store.claim(f"m{number}", "a", 10)
+            if number % 2:
+                await store.done(f"m{number}", "a", 10)
         count = await store._step(
             lambda database: database.execute("SELECT count(*) FROM handled").fetchone()[0]
         )
@@ -421,6 +442,34 @@ class Broken(MemoryStore):
         await super().renew(key, owner, seconds)
 
 
+async def test_a_message_that_another_consumer_is_handling_is_retried_later() -> None:
+    store = MemoryStore()
+
+    async def never(message: ReceivedMessage) -> None:
+        raise AssertionError("the handler ran")
+
+    async def handle(message: ReceivedMessage) -> None:
+        with pytest.raises(RetryLater) as raised:
+            await DeduplicationHook(store, busy_wait=7).handle(received(), never)
+        assert raised.value.seconds == 7
+
+    await DeduplicationHook(store).handle(received(), handle)
+
+
+async def test_a_handled_message_is_known_for_its_time() -> None:
+    clock = Clock()
+    hook = DeduplicationHook(MemoryStore(clock=clock), keep=600, claim=60)
+    calls: list[ReceivedMessage] = []
+
+    async def handle(message: ReceivedMessage) -> None:
+        calls.append(message)
+
+    for seconds, count in ((0, 1), (599, 1), (2, 2)):
+        clock.now += seconds
+        await hook.handle(received(), handle)
+        assert len(calls) == count
+
+
 async def test_a_store_that_cannot_be_asked_fails_the_message() -> None:
     async def never(message: ReceivedMessage) -> None:
         raise AssertionError("the handler ran")
@@ -453,10 +502,29 @@ async def test_the_claim_of_a_long_handler_is_renewed(broken: str) -> None:
 
     async def wait(message: ReceivedMessage) -> None:
         async with asyncio.timeout(20):
-            await store.renewed.wait()
+            for _ in range(3):
+                store.renewed.clear()
+                await store.renewed.wait()
 
     await DeduplicationHook(store, claim=0.05).handle(received(), wait)
     assert store.renewed.is_set()
+
+
+async def test_a_claim_is_renewed_when_a_third_of_it_has_passed(monkeypatch: pytest.MonkeyPatch) -> None:
+    loop = asyncio.get_running_loop()
+    delays: list[float] = []
+    call_later = loop.call_later
+
+    def noted(delay: float, *arguments: Any, **more: Any) -> asyncio.TimerHandle:
+        delays.append(delay)
+        return call_later(delay, *arguments, **more)
+
+    async def handle(message: ReceivedMessage) -> None:
+        return
+
+    monkeypatch.setattr(loop, "call_later", noted)
+    await DeduplicationHook(MemoryStore(), claim=60).handle(received(), handle)
+    assert delays == [20.0]
 
 
 async def test_a_cancelled_handler_gives_its_claim_up() -> None:

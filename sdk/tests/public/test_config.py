@@ -70,6 +70,8 @@ def test_tls_refuses_what_does_not_go_together(tmp_path: Path) -> None:
         Tls(ca=b"pem", insecure=True)
     with pytest.raises(ValueError, match="does not exist"):
         Tls(ca=tmp_path / "nothing.pem")
+    with pytest.raises(ValueError, match=r"key file .* does not exist"):
+        Tls(certificate=b"pem", key=str(tmp_path / "nothing.pem"))
 
 
 @pytest.mark.parametrize(
@@ -107,6 +109,10 @@ def test_an_address_map_replaces_what_it_knows_and_keeps_the_rest() -> None:
     assert mapped.mapped(other) == other
     several = Network("localhost:8081", address_map={"10.0.0.6:8081": "10.1.0.6:8081"})
     assert str(several.mapped(parse_endpoint("10.0.0.5:8081;10.0.0.6:8081"))) == "10.0.0.5:8081;10.1.0.6:8081"
+    to_one = Network(
+        "localhost:8081", address_map=dict.fromkeys(("10.0.0.5:8081", "10.0.0.6:8081"), "tunnel:18081")
+    )
+    assert str(to_one.mapped(parse_endpoint("10.0.0.5:8081;10.0.0.6:8081"))) == "tunnel:18081"
     by_function = Network(
         "localhost:8081", address_map=lambda address: address.replace("10.0.0.", "127.0.0.")
     )

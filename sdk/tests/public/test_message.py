@@ -27,11 +27,12 @@ def test_a_single_key_may_be_given_as_text() -> None:
     assert Message("t", b"x", keys="order-1").keys == ("order-1",)
 
 
-def test_a_body_is_copied() -> None:
-    body = bytearray(b"abc")
-    message = Message("t", body)
+def test_what_a_message_is_given_is_copied() -> None:
+    body, properties = bytearray(b"abc"), {"a": "b"}
+    message = Message("t", body, keys=iter(["1", "2"]), properties=properties)
     body[:] = b"xyz"
-    assert message.body == b"abc"
+    properties["a"] = "c"
+    assert (message.body, message.keys, message.properties) == (b"abc", ("1", "2"), {"a": "b"})
 
 
 @pytest.mark.parametrize(

@@ -59,6 +59,7 @@ def test_json_values_come_back_equal(value: object) -> None:
 def test_dataclasses_are_objects_of_their_fields() -> None:
     message = Message.json("orders", {"orders": [Order(1), Order(2, "gift")]})
     assert message.body == b'{"orders":[{"number":1,"note":""},{"number":2,"note":"gift"}]}'
+    assert Message.json("orders", "ü€").body == '"ü€"'.encode()
     assert received(Message.json("orders", Order(3))).json(Order) == Order(3)
 
 

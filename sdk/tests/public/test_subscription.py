@@ -1,7 +1,7 @@
 """What a consumer may subscribe to."""
 
 import pytest
-from aiorocketmq.subscription import Sql, Tags, filter_of, subscriptions_by_topic
+from aiorocketmq.subscription import Sql, Tags, dead_letters, filter_of, subscriptions_by_topic
 
 
 def test_topics_alone_mean_everything() -> None:
@@ -42,3 +42,10 @@ def test_a_tag_expression_names_a_tag(bad: str) -> None:
 def test_an_sql_expression_is_not_blank() -> None:
     with pytest.raises(ValueError, match="must not be blank"):
         Sql("  ")
+
+
+def test_dead_letters_are_those_of_a_group() -> None:
+    assert dead_letters("billing") == "%DLQ%billing"
+    for group in ("", "a b", "g" * 121):
+        with pytest.raises(ValueError, match="group"):
+            dead_letters(group)

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 from aiorocketmq._core.endpoint import Endpoint
 from aiorocketmq._transport.grpcio import GrpcioTransport
-from aiorocketmq._transport.interface import Metadata, Take
-from aiorocketmq.config import Compression
+from aiorocketmq._transport.interface import Failure, Metadata, Take, TransportError
+from aiorocketmq.config import Compression, Timeouts
 from aiorocketmq.errors import (
     ClosedError,
     NotSupportedError,
@@ -288,8 +288,9 @@ async def test_negative_offsets_of_a_server_are_refused_or_mean_none(broker: Fak
         consumer.assign([queue])
         with pytest.raises(ServerError, match="is -5, which must be 0 or more"):
             await consumer.seek(queue, Offset.END)
-        transport.answers["GetOffset"] = pb.GetOffsetResponse(status=OK, offset=-1)
-        assert await consumer.committed(queue) is None
+        for offset, committed in ((-1, None), (0, 0)):
+            transport.answers["GetOffset"] = pb.GetOffsetResponse(status=OK, offset=offset)
+            assert await consumer.committed(queue) == committed
 
 
 def pulling() -> list[str]:
@@ -643,6 +644,96 @@ class Generous(GrpcioTransport):
         # The next offset first: it must not be believed where the messages are not all read.
         for answer in (*others, *messages):
             take(answer)
+
+
+class Once(GrpcioTransport):
+    """Gives the answer of the first pull, and none to others."""
+
+    def __init__(self, *answer: pb.PullMessageResponse) -> None:
+        super().__init__(None)
+        self._answer = answer
+
+    async def server_stream(
+        self, endpoint: Endpoint, path: str, payload: bytes, metadata: Metadata, timeout: float, take: Take
+    ) -> None:
+        answer, self._answer = self._answer, ()
+        if not answer:
+            await asyncio.Event().wait()
+        for part in answer:
+            take(part.SerializeToString())
+
+
+def status(code: pb.Code.ValueType) -> pb.PullMessageResponse:
+    return pb.PullMessageResponse(status=pb.Status(code=code))
+
+
+@pytest.mark.parametrize("code", [pb.Code.OK, pb.Code.MESSAGE_NOT_FOUND, pb.Code.ILLEGAL_OFFSET])
+async def test_a_pull_without_messages_moves_the_position_to_where_the_server_has_looked(
+    broker: FakeBroker, code: pb.Code.ValueType
+) -> None:
+    transport = Once(status(code), pb.PullMessageResponse(next_offset=7))
+    async with PullConsumer(broker.endpoint, group="audit", transport=transport) as consumer:
+        [queue, _] = await consumer.queues("orders")
+        consumer.assign([queue])
+        await until(lambda: consumer._open().positions.position(queue) == 7)
+        assert not consumer.health().is_degraded
+
+
+@pytest.mark.parametrize(
+    ("answer", "problem"),
+    [
+        ([pb.PullMessageResponse(next_offset=-1)], "is -1, which must be 0 or more"),
+        ([status(pb.Code.ILLEGAL_OFFSET)], "ILLEGAL_OFFSET"),
+        ([pb.PullMessageResponse()], "one of its messages has no content"),
+    ],
+)
+async def test_a_pull_that_names_no_place_to_go_on_is_repeated_and_reported(
+    broker: FakeBroker, answer: list[pb.PullMessageResponse], problem: str
+) -> None:
+    async with PullConsumer(broker.endpoint, group="audit", transport=Once(*answer)) as consumer:
+        [queue, _] = await consumer.queues("orders")
+        consumer.assign([queue])
+        await until(lambda: problem in "".join(consumer.health().degraded.values()))
+        assert await consumer.position(queue) == 0
+
+
+class Timed(GrpcioTransport):
+    """Keeps how long each pull may wait for messages, and how long it may take; the first one fails."""
+
+    def __init__(self) -> None:
+        super().__init__(None)
+        self.pulls: list[tuple[float, float]] = []
+
+    async def server_stream(
+        self, endpoint: Endpoint, path: str, payload: bytes, metadata: Metadata, timeout: float, take: Take
+    ) -> None:
+        wait = pb.PullMessageRequest.FromString(payload).long_polling_timeout
+        self.pulls.append((wait.seconds + wait.nanos / 1e9, timeout))
+        if len(self.pulls) == 1:
+            raise TransportError(Failure.UNREACHABLE, "the connection broke", was_sent=True)
+        await super().server_stream(endpoint, path, payload, metadata, timeout, take)
+
+
+@pytest.mark.parametrize(
+    ("wait", "request_timeout", "pulls"),
+    [
+        (20.0, 1.0, [(20.0, 23.0), (5.0, 8.0)]),
+        (7.5, 4.5, [(7.5, 12.0), (5.0, 9.5)]),
+        (0.5, 3.0, [(0.5, 3.5), (0.5, 3.5)]),
+    ],
+)
+async def test_a_pull_may_take_its_wait_and_a_request_more_and_is_short_after_a_failure(
+    broker: FakeBroker, wait: float, request_timeout: float, pulls: list[tuple[float, float]]
+) -> None:
+    """The margin is 3 s at least: a server answers an empty poll a little after its wait."""
+    transport, timeouts = Timed(), Timeouts(request=request_timeout)
+    async with PullConsumer(
+        broker.endpoint, group="audit", wait=wait, transport=transport, timeouts=timeouts
+    ) as consumer:
+        [queue, _] = await consumer.queues("orders")
+        consumer.assign([queue])
+        await until(lambda: len(transport.pulls) >= 2)
+    assert transport.pulls[:2] == pulls
 
 
 @pytest.mark.parametrize("garbled", [False, True])

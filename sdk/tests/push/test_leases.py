@@ -161,13 +161,15 @@ async def test_a_released_lease_is_not_renewed(
     assert server.names == ["other", "other"]
 
 
+@pytest.mark.parametrize("outcome", [Outcome.OK, Outcome.REFUSED, Outcome.UNKNOWN])
 async def test_a_message_that_its_handler_settled_itself_is_not_renewed(
-    keeper: LeaseKeeper, server: Server, clock: HandClock, leased: Leased
+    keeper: LeaseKeeper, server: Server, clock: HandClock, leased: Leased, outcome: Outcome
 ) -> None:
+    """Nor one whose ack has failed: renewals would keep it from others forever."""
     settled, other = leased("settled"), leased("other")
     assert settled._lease is not None
     settled._lease.begin(Step.ACK)
-    settled._lease.end(Outcome.OK)
+    settled._lease.end(outcome)
     keeper.add(settled)
     keeper.add(other)
     await clock.pass_by(LEASE)
@@ -184,6 +186,22 @@ async def test_a_failed_renewal_is_repeated_in_time_beside_another_lease(
     keeper.add(leased("other"))
     await clock.pass_by(0.3 * LEASE)
     assert server.times("first") == pytest.approx([1000 + 0.5 * LEASE, 1000 + 0.6 * LEASE])
+
+
+@pytest.mark.parametrize("end", ["renewed", "discarded", "expired"])
+async def test_renewing_is_degraded_only_while_a_renewal_is_repeated(
+    keeper: LeaseKeeper, server: Server, clock: HandClock, leased: Leased, end: str
+) -> None:
+    server.failures = [UnreachableError("gone")] * (9 if end == "expired" else 1)
+    message = leased()
+    keeper.add(message)
+    await clock.pass_by(0.5 * LEASE)
+    assert keeper._watch.reason == "gone"
+    if end == "discarded":
+        keeper.discard(message)
+    else:
+        await clock.pass_by(0.5 * LEASE)
+    assert keeper._watch.reason is None
 
 
 async def test_a_renewal_that_fails_unexpectedly_is_logged_and_repeated(
@@ -214,6 +232,7 @@ async def test_a_lease_that_began_before_it_was_held_is_renewed_in_time(
     """What a simple consumer kept for its next call has used up a part of its lease, another has not."""
     keeper.add(leased("fresh"))
     keeper.add(leased("kept", age=0.45 * LEASE))
+    assert len(clock.alarms) == 1
     await clock.pass_by(0.1 * LEASE)
     assert server.names == ["kept"]
 
@@ -266,6 +285,7 @@ async def test_a_closed_keeper_renews_no_more(
     gate = server.hanging["01"] = asyncio.Event()
     keeper.add(leased())
     await clock.pass_by(0.5 * LEASE)
+    keeper.add(leased("waiting"))
     keeper.close()
     gate.set()
     await clock.pass_by(0.0)

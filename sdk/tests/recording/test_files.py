@@ -10,9 +10,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from aiorocketmq._session.events import Answer
 from aiorocketmq.errors import UsageError
 from aiorocketmq.hooks import ClientEvent, HandleEvent, Phase
 from aiorocketmq.recording import RECORDS_PER_BLOCK, Recorder
+from aiorocketmq.subscription import Tags
 
 from sdk.tests.recording.events_as_rows import (
     CONSUMER,
@@ -121,6 +123,19 @@ def test_bodies_that_wait_for_the_disk_are_bounded_by_their_size(
     rows = rows_of(recorder)
     assert [row["kind"] for row in rows] == ["recorder.end"]
     assert rows[0]["seq"] > 1
+
+
+def test_an_answer_that_is_left_out_leaves_a_gap_of_all_its_messages(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    recorder = quiet_recorder(tmp_path)
+    tap = recorder._tap()
+    assert tap is not None
+    monkeypatch.setattr("aiorocketmq.recording.MOST_WAITING", 0)
+    messages = [received(f"M{number}") for number in range(3)]
+    tap.delivered(CONSUMER, Answer(operation=None, broker="broker-a", filter=Tags("*")), 1, messages)
+    rows = rows_of(recorder)
+    assert [(row["kind"], row["seq"]) for row in rows] == [("recorder.start", 0), ("recorder.end", 4)]
 
 
 def test_growing_numbers_are_written_as_differences_and_rows_in_the_order_of_their_numbers(

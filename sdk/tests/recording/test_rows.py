@@ -3,21 +3,28 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
 import pytest
+from aiorocketmq._recording import records as kinds
+from aiorocketmq._recording.row_builder import RowBuilder
+from aiorocketmq._recording.rows import PLACED_ACK, Sheet, by_topic, kind_of, milliseconds, placed
 from aiorocketmq.errors import BusyError, RocketMQError, ServerError, TopicUnavailableError, UnreachableError
 from aiorocketmq.hooks import (
     AckEvent,
+    AssignEvent,
     ChangeEvent,
     ChangeReason,
     ClientEvent,
     DeliverEvent,
     Event,
+    Grain,
     HandleEvent,
     LiteChange,
     LiteSyncEvent,
+    LockEvent,
     Phase,
     ReceiveEvent,
     SendEvent,
@@ -27,7 +34,7 @@ from aiorocketmq.hooks import (
 )
 from aiorocketmq.message import Message, MessageQueue, SendReceipt
 from aiorocketmq.recording import Recorder
-from aiorocketmq.recording_format import fingerprint
+from aiorocketmq.recording_format import content_of, fingerprint
 from aiorocketmq.transaction import Resolution
 
 from sdk.tests.recording.events_as_rows import (
@@ -71,6 +78,31 @@ def test_a_client_that_starts_again_begins_a_recorder_of_its_own(recorder: Recor
         recorder.observe(ClientEvent(client=PRODUCER, running=False))
     names = {row["recorder"] for row in rows_of(recorder)}
     assert len(names) == 2
+
+
+def test_a_client_that_starts_again_beside_others_has_a_new_epoch(recorder: Recorder) -> None:
+    for client, running in ((PRODUCER, True), (CONSUMER, True), (PRODUCER, False), (PRODUCER, True)):
+        recorder.observe(ClientEvent(client=client, running=running))
+    starts = [(row["client_id"], row["epoch"]) for row in rows_of(recorder) if row["kind"] == "client.start"]
+    assert starts == [("p@1", 1), ("c@1", 1), ("p@1", 2)]
+
+
+def test_an_assignment_is_split_by_topic_also_those_that_are_only_revoked() -> None:
+    old = QUEUE._replace(topic="refunds")
+    event = AssignEvent(client=CONSUMER, queues=(QUEUE,), generation=1, revoked=(old,), grain=Grain.QUEUE)
+    assert [(each.queues, each.revoked) for each in by_topic(event)] == [((QUEUE,), ()), ((), (old,))]
+
+
+@pytest.mark.parametrize(("is_release", "kind"), [(False, "lock"), (True, "unlock")])
+def test_a_lock_and_its_release_are_kinds_of_their_own(is_release: bool, kind: str) -> None:
+    assert kind_of(LockEvent(client=CONSUMER, queue=QUEUE, is_release=is_release)) == kind
+
+
+@pytest.mark.parametrize(
+    ("seconds", "number"), [(None, None), (0, 0), (0.57, 570), (1.001, 1001), (30, 30_000)]
+)
+def test_durations_are_recorded_in_rounded_milliseconds(seconds: float | None, number: int | None) -> None:
+    assert milliseconds(seconds) == number
 
 
 def test_a_completion_carries_time_and_number_of_its_call(recorder: Recorder, clock: Instants) -> None:
@@ -145,6 +177,46 @@ def test_settling_names_the_delivery_by_the_handle_it_came_with(recorder: Record
     assert (changed["handle"], changed["prev_handle"]) == (fingerprint("handle-1"), fingerprint("handle-0"))
     assert (changed["invisible_ms"], changed["reason"]) == (10_000, "retry")
     assert (acked["group"], acked["topic"], acked["queue"], acked["offset"]) == ("billing", "orders", 3, 7)
+
+
+@pytest.mark.parametrize(("properties", "text"), [({}, "{}"), ({"b": "ü", "a": '"'}, '{"a":"\\"","b":"ü"}')])
+def test_properties_are_recorded_as_the_digest_of_their_sorted_json(
+    properties: dict[str, str], text: str
+) -> None:
+    """Other recorders of the same run compute it as well."""
+    assert content_of("body", properties) == ("body", sha256(text.encode()).hexdigest()[:32], None, None)
+
+
+@pytest.mark.parametrize(
+    ("text", "number"),
+    [
+        ("7", 7), ("0", 0), ("9" * 18, 10**18 - 1), ("9" * 19, None), ("-1", None), ("1.0", None), ("²", None),
+        ("", None),
+    ],
+)  # fmt: skip
+def test_a_serial_number_that_fits_no_column_is_left_out(text: str, number: int | None) -> None:
+    _, _, producer, serial = content_of("body", {"audit-producer": "p", "audit-serial": text})
+    assert (producer, serial) == ("p", number)
+
+
+def test_acks_of_one_call_end_each_in_its_own_way() -> None:
+    sheet, builder, entries = Sheet(), RowBuilder(), [(1, 1, None), (2, 1, None)]
+    messages = [
+        (kinds.MESSAGE, 0, 0, None, serial, (*placed(received(f"M{serial}")), "d")) for serial in (1, 2)
+    ]
+    builder.take(
+        [
+            (kinds.CLIENT, 0, 0, None, "c@1", "push", "billing"),
+            *messages,
+            (kinds.ACKING, 0, 0, None, "c@1", 10, entries),
+            (kinds.ACKED, 0, 0, None, "c@1", [("ok", None), ("fail", 40010)], 10, entries),
+        ],
+        sheet,
+    )
+    rows = [dict(zip(PLACED_ACK.columns, row, strict=True)) for row in sheet.rows[PLACED_ACK]]
+    assert [(row["op_id"], row["phase"], row["code"]) for row in rows] == [
+        ("c@1/10", "invoke", None), ("c@1/11", "invoke", None), ("c@1/10", "ok", None), ("c@1/11", "fail", 40010),
+    ]  # fmt: skip
 
 
 def test_a_handlers_work_is_an_interval_with_a_result(recorder: Recorder) -> None:

@@ -9,7 +9,9 @@ import pytest
 from aiorocketmq import Credentials, PullConsumer, Recorder, Sql, Timeouts
 from aiorocketmq._core.remoting.bodies import java_hash
 from aiorocketmq._core.remoting.frame import Frame
+from aiorocketmq._remoting import session
 from aiorocketmq._remoting.codes import RequestCode, ResponseCode
+from aiorocketmq._transport import credentials
 from aiorocketmq.errors import (
     IllegalFilterError,
     NotSupportedError,
@@ -34,6 +36,7 @@ from sdk.tests.remoting.script import (
     requests,
     seen,
 )
+from sdk.tests.waiting import until
 
 
 async def test_a_pull_asks_as_javas_lite_consumer_does_and_continues_where_it_is_sent(start: Start) -> None:
@@ -259,6 +262,77 @@ async def test_requests_are_signed_where_there_are_credentials(start: Start) -> 
         await reader.queues("T")
     assert {frame.fields["AccessKey"] for frame in server.seen} == {"key"}
     assert all(frame.fields["Signature"] for frame in server.seen)
+
+
+class Vault:
+    """A provider of credentials whose next result is given."""
+
+    def __init__(self, key: str) -> None:
+        self.result: Credentials | Exception = Credentials(key, "secret")
+        self.asked = 0
+
+    async def __call__(self) -> Credentials:
+        self.asked += 1
+        if isinstance(self.result, Exception):
+            raise self.result
+        return self.result
+
+
+async def test_a_provider_that_fails_later_leaves_the_credentials_in_use(
+    start: Start, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(session, "PERIOD", 0.01)
+    monkeypatch.setattr(credentials, "FRESH", 0.0)
+    server, vault = await start(Script()), Vault("first")
+
+    async def key(reader: PullConsumer) -> str:
+        await reader.committed(QUEUE)
+        return requests(server, RequestCode.QUERY_CONSUMER_OFFSET)[-1].fields["AccessKey"]
+
+    async with consumer(server, credentials=vault) as reader:
+        vault.result = LookupError("locked")
+        await until(lambda: "locked" in reader.health().degraded.get("credentials", ""))
+        assert await key(reader) == "first"
+        vault.result = Credentials("second", "secret")
+        await until(lambda: not reader.health().is_degraded)
+        assert await key(reader) == "second"
+
+
+async def test_credentials_that_a_broker_refuses_are_replaced_and_the_request_is_made_again(
+    start: Start, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    script = Script()
+
+    def know_second(frame: Frame) -> Frame | bytes | None:
+        if frame.fields["AccessKey"] != "second":
+            return answer(frame, ResponseCode.NO_PERMISSION)
+        return script._usual(frame)
+
+    script.answers[RequestCode.QUERY_CONSUMER_OFFSET] = know_second
+    server, vault = await start(script), Vault("first")
+    async with consumer(server, credentials=vault) as reader:
+        for _ in range(2):  # soon after the last time, the provider is not asked
+            with pytest.raises(PermissionDeniedError):
+                await reader.committed(QUEUE)
+        assert vault.asked == 1
+        monkeypatch.setattr(credentials, "_REFUSED_PAUSE", 0.0)
+        with pytest.raises(PermissionDeniedError):  # they are the same
+            await reader.committed(QUEUE)
+        vault.result = Credentials("second", "secret")
+        assert await reader.committed(QUEUE) is None
+        assert vault.asked == 3
+    assert [frame.fields["AccessKey"] for frame in requests(server, RequestCode.QUERY_CONSUMER_OFFSET)] == [
+        *["first"] * 4, "second",
+    ]  # fmt: skip
+
+
+async def test_what_a_provider_raises_at_the_start_is_raised_there(start: Start) -> None:
+    server, vault = await start(Script()), Vault("first")
+    vault.result = LookupError("locked")
+    with pytest.raises(LookupError, match="locked"):
+        async with consumer(server, credentials=vault):
+            pass
+    assert server.seen == []
 
 
 async def test_a_server_that_is_no_name_server_is_one_clear_error(start: Start, serve: Serve) -> None:

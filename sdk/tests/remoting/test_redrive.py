@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 from aiorocketmq import DeadLetterFilter, MessageQueue, Redriven
+from aiorocketmq._core.names import check_group
 from aiorocketmq._core.remoting.records import Record, masked_crc
 from aiorocketmq._remoting.messages import received
 from aiorocketmq.errors import UsageError
@@ -123,3 +124,12 @@ def test_the_progress_of_a_filter_is_found_again_by_later_releases() -> None:
     }
     assert len(names) == 2
     assert progress_group("billing", DeadLetterFilter(tag="a")) == "redrive-billing-6b5df277"
+
+
+def test_the_progress_of_a_group_with_the_longest_name_has_a_group_of_its_own() -> None:
+    filters = DeadLetterFilter(), DeadLetterFilter(tag="a"), DeadLetterFilter(key="a")
+    names = {progress_group(group, each) for group in ("a" * 120, "b" * 120) for each in filters}
+    assert len(names) == 6
+    for name in (*names, progress_group("a" * 112, DeadLetterFilter())):
+        check_group(name)
+    assert progress_group("a" * 112, DeadLetterFilter()) == f"redrive-{'a' * 112}"

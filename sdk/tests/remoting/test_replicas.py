@@ -11,7 +11,7 @@ from aiorocketmq import Producer, PullConsumer, PushConsumer, Retry, Timeouts
 from aiorocketmq._core.remoting.frame import Frame
 from aiorocketmq._remoting.codes import RequestCode, ResponseCode
 from aiorocketmq._remoting.replicas import goes_on
-from aiorocketmq.errors import UnreachableError
+from aiorocketmq.errors import PermissionDeniedError, UnreachableError
 from aiorocketmq.hooks import Event, Hook, SeekEvent
 from aiorocketmq.message import Message, ReceivedMessage
 from aiorocketmq.pull_consumer import PullBatch
@@ -199,6 +199,45 @@ async def test_a_deferred_commit_is_not_overtaken_by_a_newer_one(pair: Pair) -> 
     assert (commits, pair.at_master.offsets) == (["2"], {0: 2})
 
 
+async def test_a_deferred_commit_that_is_refused_for_good_is_dropped_and_the_next_one_raises_it(
+    pair: Pair, caplog: pytest.LogCaptureFixture
+) -> None:
+    async with consumer(pair.names) as reader:
+        reader.assign([QUEUE])
+        first, second = await taken(reader), await taken(reader)
+        pair.is_gone = True
+        await reader.commit(first)
+        pair.at_master.answers[COMMIT] = lambda frame: answer(
+            frame, ResponseCode.NO_PERMISSION, remark="not for you"
+        )
+        pair.is_gone = False
+        await until(lambda: "offset 1 was never committed, messages may be redelivered: " in caplog.text)
+        assert "storing deferred commits" not in reader.health().degraded
+        with pytest.raises(PermissionDeniedError, match="not for you"):
+            await reader.commit(second)
+        del pair.at_master.answers[COMMIT]
+        await reader.commit(second)
+    assert pair.at_master.offsets == {0: 2}
+
+
+async def test_a_deferred_commit_waits_for_a_master_that_does_not_know_the_group_yet(pair: Pair) -> None:
+    """As brokers from 5.3 on after a restart, until a member has pulled."""
+
+    def refuse_once(frame: Frame) -> Frame:
+        del pair.at_master.answers[COMMIT]
+        return answer(frame, ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST)
+
+    async with consumer(pair.names) as reader:
+        reader.assign([QUEUE])
+        batch = await taken(reader)
+        pair.is_gone = True
+        await reader.commit(batch)
+        pair.at_master.answers[COMMIT] = refuse_once
+        pair.is_gone = False
+        await until(lambda: pair.at_master.offsets == {0: 1})
+    assert COMMIT not in pair.at_master.answers
+
+
 async def test_what_is_committed_while_an_older_offset_is_stored_is_stored_next(pair: Pair) -> None:
     async with consumer(pair.names) as reader:
         reader.assign([QUEUE])
@@ -241,6 +280,51 @@ async def test_a_queue_that_is_revoked_while_its_master_is_away_takes_no_other_c
         for each in caplog.records
         if "was never committed" in each.getMessage()
     ] == [1]
+
+
+async def test_a_deferred_commit_that_its_master_refuses_for_now_holds_up_no_other(pair: Pair) -> None:
+    pair.queues = 2
+
+    def refuse_first(frame: Frame) -> Frame | bytes | None:
+        if frame.fields["queueId"] == "0":
+            return answer(frame, ResponseCode.SYSTEM_ERROR)
+        return pair.at_master._usual(frame)
+
+    async with consumer(pair.names, topics=["T"]) as reader:
+        batches = {batch.queue.id: batch for batch in [await taken(reader) for _ in range(6)]}
+        pair.is_gone = True
+        for number in (0, 1):
+            await reader.commit(batches[number])
+        pair.at_master.answers[COMMIT] = refuse_first
+        pair.is_gone = False
+        await until(lambda: pair.at_master.offsets == {1: batches[1].next_offset})
+        assert "storing deferred commits" in reader.health().degraded
+
+
+async def test_a_deferred_commit_is_tried_once_more_when_the_consumer_ends(pair: Pair) -> None:
+    async with consumer(pair.names) as reader:
+        reader.assign([QUEUE])
+        batch = await taken(reader)
+        pair.is_gone = True
+        await reader.commit(batch)
+        await until(lambda: "storing deferred commits" in reader.health().degraded)
+        pair.is_gone = False  # long before the next attempt
+    assert pair.at_master.offsets == {0: 1}
+
+
+async def test_without_a_replica_a_commit_to_an_unavailable_master_is_refused(
+    pair: Pair, serve: Serve
+) -> None:
+    script = Script({PULL: pair.at_master.answers[PULL]})
+    pair.other = await serve(script)
+    async with consumer(pair.names) as reader:
+        queues = await reader.queues("T")
+        reader.assign(queues[1:])
+        batch = await taken(reader)
+        script.answers[COMMIT] = lambda frame: b""
+        with pytest.raises(UnreachableError, match="closed the connection"):
+            await reader.commit(batch)
+    assert script.offsets == {}
 
 
 @pytest.mark.parametrize("auto_commit", [None, 0.01])

@@ -18,6 +18,7 @@ from aiorocketmq._version import version
 from aiorocketmq.errors import QueueRevokedError
 
 from sdk.tests.core.remoting.test_records import JAVA_116
+from sdk.tests.core.test_boundaries import LEAST
 from sdk.tests.remoting.script import (
     QUEUE,
     Reply,
@@ -551,6 +552,44 @@ async def test_an_offset_that_cannot_be_committed_for_one_queue_is_due_again_and
         del script.answers[RequestCode.UPDATE_CONSUMER_OFFSET]
         await until(lambda: script.offsets == {0: 1, 1: 1})
         await until(lambda: not reader.health().is_degraded)
+
+
+@pytest.mark.parametrize(
+    ("interval", "pauses"), [(3600.0, [3600.0, 0.2, 0.4, 0.8, 3600.0]), (0.5, [0.5, 0.2, 0.4, 0.5])]
+)
+async def test_offsets_that_were_refused_are_due_earlier_than_after_the_interval(
+    start: Start, monkeypatch: pytest.MonkeyPatch, interval: float, pauses: list[float]
+) -> None:
+    refusals: list[Frame] = []
+    script = Script({RequestCode.PULL_MESSAGE: pulled})
+
+    def refuse_three(frame: Frame) -> Frame | None:
+        if len(refusals) == 3:
+            return script._usual(frame)
+        refusals.append(frame)
+        return answer(frame, ResponseCode.SYSTEM_ERROR)
+
+    script.answers[RequestCode.UPDATE_CONSUMER_OFFSET] = refuse_three
+    server = await start(script)
+    paused: list[float] = []
+    sleep = asyncio.sleep
+
+    async def pause(seconds: float) -> None:
+        task = asyncio.current_task()
+        if task is not None and task.get_name().endswith("committing offsets"):
+            if paused[-1:] != [seconds]:
+                paused.append(seconds)
+            seconds = 0.001
+        await sleep(seconds)
+
+    monkeypatch.setattr(asyncio, "sleep", pause)
+    environment = Environment(random=LEAST)
+    async with consumer(server, auto_commit=interval, environment=environment) as reader:
+        reader.assign([QUEUE])
+        assert await reader.poll(10) is not None
+        assert await reader.poll(0) is None
+        await until(lambda: script.offsets == {0: 1} and len(paused) == len(pauses))
+    assert paused == pytest.approx(pauses)
 
 
 async def test_a_last_commit_that_is_refused_for_one_queue_ends_no_block_with_an_error(

@@ -13,6 +13,7 @@ from aiorocketmq.cli.groups import group as group_command
 from aiorocketmq.errors import NotFoundError, TopicNotFoundError, UsageError
 from aiorocketmq.message import ReceivedMessage
 from aiorocketmq.pull_consumer import Offset, PullConsumer
+from aiorocketmq.redrive import progress_group, redrive
 from click.testing import CliRunner
 
 if TYPE_CHECKING:
@@ -135,6 +136,18 @@ async def test_what_could_not_be_sent_is_sent_by_the_next_call(place: Place) -> 
         with pytest.raises(TopicNotFoundError):
             await admin.redrive(group, to=place.name("missing"))
         assert (await admin.redrive(group)).total == 3
+
+
+async def test_what_became_a_dead_letter_after_the_beginning_waits_for_the_next_call(place: Place) -> None:
+    topic, group = await place.topic(), await place.group(max_attempts=2)
+    await kill(place, "namesrv", group, topic, numbered(topic, 1, 2, 3))
+    options: dict[str, Any] = {"to": None, "chosen": DeadLetterFilter(), "limit": None, "dry_run": False}
+    options |= {"on_progress": None, "credentials": None, "tls": None}
+    async with Admin(place.namesrv) as admin:
+        (span,) = await admin.spans(f"%DLQ%{group}")
+        await admin.create_group(progress_group(group, DeadLetterFilter()))
+    for end, total in ((2, 2), (2, 0), (3, 1)):
+        assert (await redrive(place.namesrv, group, {span.queue: end}, **options)).total == total
 
 
 async def test_parts_of_any_size_add_up(place: Place) -> None:

@@ -6,7 +6,9 @@ import asyncio
 from datetime import UTC, datetime, timedelta
 
 import pytest
-from aiorocketmq._transport.credentials import FRESH, MARGIN, CredentialSource
+from aiorocketmq._core.codes import Code
+from aiorocketmq._core.headers import HeaderSource
+from aiorocketmq._transport.credentials import FRESH, MARGIN, CredentialSource, Signing
 from aiorocketmq.config import Credentials
 from aiorocketmq.connection import Connection
 from aiorocketmq.errors import PermissionDeniedError
@@ -125,6 +127,43 @@ async def test_what_may_not_be_done_is_no_question_of_credentials(broker: FakeBr
         with broker.faults.refuse("SendMessage", "FORBIDDEN"), pytest.raises(PermissionDeniedError):
             await producer.send(Message("orders", b"x"))
     assert vault.asked == 1
+
+
+@pytest.fixture
+def headers() -> HeaderSource:
+    return HeaderSource(client_id="c", version="v", namespace="", request_prefix="r")
+
+
+def key_of(headers: HeaderSource) -> str:
+    """The access key that the next call names."""
+    sent, _ = headers.next(0.0)
+    return dict(sent)["authorization"].partition("Credential=")[2].partition(",")[0]
+
+
+async def test_calls_are_signed_with_the_newest_credentials(headers: HeaderSource) -> None:
+    vault = Vault(timedelta(hours=1))
+    signing = Signing(vault.source())
+    for key in ("key1", "key2", "key3"):
+        await signing.sign(headers)
+        await signing.sign(headers)
+        assert key_of(headers) == key
+        vault.wall += timedelta(hours=1)
+
+
+@pytest.mark.parametrize(
+    ("code", "is_asked"), [(None, True), (Code.UNAUTHORIZED, True), (Code.FORBIDDEN, False)]
+)
+async def test_a_refusal_by_the_server_or_by_grpc_is_answered_with_other_credentials(
+    headers: HeaderSource, code: int | None, is_asked: bool
+) -> None:
+    """A proxy that authenticates refuses calls with a status of gRPC, which has none of the contract's codes."""
+    vault = Vault()
+    source = vault.source()
+    signing = Signing(source)
+    await signing.sign(headers)
+    source._asked_at -= 10
+    assert await signing.sign_anew(headers, PermissionDeniedError("no", code=code)) is is_asked
+    assert key_of(headers) == ("key2" if is_asked else "key1")
 
 
 def test_an_end_without_a_time_zone_is_refused() -> None:

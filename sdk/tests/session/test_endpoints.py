@@ -120,9 +120,11 @@ async def test_certificates_may_be_files(tmp_path: Path) -> None:
 
     folder = tmp_path
     server = ServerTls.self_made(ask_clients=True)
-    for name, pem in (("ca.pem", server.trust), ("client.pem", server.client_certificate)):
-        (folder / name).write_bytes(pem)
-    tls = Tls(ca=folder / "ca.pem", certificate=str(folder / "client.pem"), key=folder / "client.pem")
+    pem = server.client_certificate
+    begin = pem.index(b"-----BEGIN CERTIFICATE")
+    for name, content in (("ca.pem", server.trust), ("client.pem", pem[begin:]), ("key.pem", pem[:begin])):
+        (folder / name).write_bytes(content)
+    tls = Tls(ca=folder / "ca.pem", certificate=str(folder / "client.pem"), key=folder / "key.pem")
     async with FakeBroker(tls=server) as broker:
         await broker.create_topic("orders")
         async with Producer(broker.endpoint, tls=tls) as producer:
