@@ -373,6 +373,7 @@ async def test_a_broker_that_wants_the_same_pull_again_is_asked_with_pauses(star
         b'{"offsetTable":{"x":1}}',
         b'{"offsetTable":{{"brokerName":"broker-a","queueId":0,"topic":"T"}:-5}}',
         b'{"offsetTable":{{"brokerName":"broker-a","queueId":0,"topic":"T"}:"7"}}',
+        b'{"offsetTable":{{"brokerName":"broker-a","queueId":0,"topic":"T"}:9223372036854775808}}',
     ],
 )
 async def test_a_reset_that_cannot_be_read_moves_nothing_and_is_logged(
