@@ -20,6 +20,7 @@ from aiorocketmq import (
     RocketMQError,
     Timeouts,
 )
+from aiorocketmq._core.pauses import FREE_ANSWERS, LONGEST_IDLE
 from aiorocketmq._core.remoting.frame import ONE_WAY, Frame, encode
 from aiorocketmq._remoting.codes import RequestCode, ResponseCode
 from aiorocketmq.errors import (
@@ -361,6 +362,39 @@ async def test_a_broker_that_wants_the_same_pull_again_is_asked_with_pauses(star
         await seen(server, PULL, 6)
         assert loop.time() - begin > 0.2
         assert "wants" in str(reader.health().degraded)
+
+
+def onwards(frame: Frame, by: int) -> dict[str, str]:
+    return {"nextBeginOffset": str(int(frame.fields["queueOffset"]) + by)}
+
+
+NOTHING: dict[str, Reply] = {
+    "not found": lambda frame: answer(frame, NOT_FOUND, onwards(frame, 0)),
+    "found elsewhere": lambda frame: answer(frame, AGAIN, onwards(frame, 1)),
+    "moved on": lambda frame: answer(frame, MOVED, onwards(frame, 1)),
+}
+
+
+@pytest.mark.parametrize("reply", NOTHING)
+async def test_a_broker_that_does_not_wait_for_messages_is_asked_with_pauses(
+    start: Start, reply: str
+) -> None:
+    server = await start(Script({PULL: NOTHING[reply]}))
+    loop = asyncio.get_running_loop()
+    async with consumer(server) as reader:
+        reader.assign([QUEUE])
+        await seen(server, PULL, FREE_ANSWERS + 1)
+        begin = loop.time()
+        await seen(server, PULL, FREE_ANSWERS + 7)
+        assert loop.time() - begin > 0.4
+
+
+async def test_what_a_broker_passes_over_by_a_filter_causes_no_pause(start: Start) -> None:
+    server = await start(Script({PULL: NOTHING["found elsewhere"]}))
+    async with consumer(server, filters={QUEUE.topic: "A"}) as reader:
+        reader.assign([QUEUE])
+        async with asyncio.timeout(FREE_ANSWERS * LONGEST_IDLE):
+            await seen(server, PULL, 20 * FREE_ANSWERS)
 
 
 @pytest.mark.parametrize(
