@@ -32,7 +32,7 @@ from aiorocketmq._session.start import FirstCall, start_within
 from aiorocketmq._session.upkeep import Upkeep
 from aiorocketmq._transport.credentials import Signing
 from aiorocketmq._transport.interface import Transport
-from aiorocketmq._transport.network import Network
+from aiorocketmq._transport.network import Network, loop_time
 from aiorocketmq._version import version
 from aiorocketmq.clock import Clock
 from aiorocketmq.connection import (
@@ -55,6 +55,9 @@ from aiorocketmq.hooks import (
 from aiorocketmq.wire import messages as pb
 
 logger = logging.getLogger("aiorocketmq.client")
+
+_COMMANDS_APART = 1.0
+"""Seconds between two new connections that a server commands: some may command one in each answer to settings."""
 
 CommandHandler: TypeAlias = Callable[[Endpoint, pb.TelemetryCommand], Awaitable[None]]
 """Executes a server's command, in a task of its own; exceptions are logged."""
@@ -358,13 +361,21 @@ class Session(Client):
     def take_command(self, endpoint: Endpoint, name: str, command: pb.TelemetryCommand) -> None:
         """Execute a command of the server in a task of its own."""
         if name == "reconnect_endpoints_command":
-            self._tasks.spawn(self.reconnect, endpoint, self.timeouts.request, name="reconnect")
+            self._reconnect_on_command(endpoint)
             return
         handler = self._commands.get(name)
         if handler is None:
             logger.warning("%s sent %s, which this client does not support", endpoint, name)
             return
         self._tasks.spawn(self._carry_out, handler, endpoint, command, name=name)
+
+    def _reconnect_on_command(self, endpoint: Endpoint) -> None:
+        stream = self.streams.get(endpoint)
+        if stream is None or loop_time() - stream.commanded_at < _COMMANDS_APART:
+            logger.debug("%s has just commanded a new connection, another one is not made", endpoint)
+            return
+        stream.commanded_at = loop_time()
+        self._tasks.spawn(self.reconnect, endpoint, self.timeouts.request, name="reconnect")
 
     async def _carry_out(
         self, handler: CommandHandler, endpoint: Endpoint, command: pb.TelemetryCommand

@@ -225,6 +225,22 @@ async def test_a_server_that_asks_for_a_new_connection_gets_one(
         await producer.send(Message("orders", b"x"))
 
 
+async def test_a_server_that_commands_one_connection_after_the_other_gets_one(
+    broker: FakeBroker, overheard: Overheard
+) -> None:
+    """A server that commands one in each answer to settings would be answered by another stream at once."""
+    async with Producer(broker.endpoint, topics=["orders"], transport=overheard) as producer:
+        session = producer._session
+        assert isinstance(session, Session)
+        session.take_command(session.access, "reconnect_endpoints_command", pb.TelemetryCommand())
+        await settled(producer)
+        for _ in range(5):
+            session.take_command(session.access, "reconnect_endpoints_command", pb.TelemetryCommand())
+            await session.resync(session.access)
+        assert len(overheard.streams) == 2
+        await producer.send(Message("orders", b"x"))
+
+
 async def test_a_call_under_way_ends_well_on_the_old_connection(
     broker: FakeBroker, consumer: SimpleConsumer, awaiting: Awaiting
 ) -> None:
