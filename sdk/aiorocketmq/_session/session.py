@@ -56,6 +56,9 @@ from aiorocketmq.wire import messages as pb
 
 logger = logging.getLogger("aiorocketmq.client")
 
+MOST_COMMANDS = 2000
+"""Commands in progress, beyond which further ones are dropped: a server that does not read replies would make them
+wait without end. More than the checks of transactions that wait."""
 _COMMANDS_APART = 1.0
 """Seconds between two new connections that a server commands: some may command one in each answer to settings."""
 
@@ -110,6 +113,9 @@ class Session(Client):
         self.streams: dict[Endpoint, SettingsStream] = {}
         self.routes = Routes(self)
         self._commands = dict(commands or {})
+        self._commands_running = 0
+        self._overrun_by: set[Endpoint] = set()
+        """Endpoints for which a warning was logged, because a command was dropped."""
         self._first_call = first_call
         self._upkeep = Upkeep(self, self.routes)
         self._stream_tasks: dict[Endpoint, asyncio.Task[None]] = {}
@@ -367,6 +373,12 @@ class Session(Client):
         if handler is None:
             logger.warning("%s sent %s, which this client does not support", endpoint, name)
             return
+        if self._commands_running >= MOST_COMMANDS:
+            level = logging.DEBUG if endpoint in self._overrun_by else logging.WARNING
+            self._overrun_by.add(endpoint)
+            logger.log(level, "%s sends more commands than can be executed, %s is dropped", endpoint, name)
+            return
+        self._commands_running += 1
         self._tasks.spawn(self._carry_out, handler, endpoint, command, name=name)
 
     def _reconnect_on_command(self, endpoint: Endpoint) -> None:
@@ -380,7 +392,10 @@ class Session(Client):
     async def _carry_out(
         self, handler: CommandHandler, endpoint: Endpoint, command: pb.TelemetryCommand
     ) -> None:
-        await handler(endpoint, command)
+        try:
+            await handler(endpoint, command)
+        finally:
+            self._commands_running -= 1
 
     async def reply(self, endpoint: Endpoint, command: pb.TelemetryCommand) -> None:
         """Answer a command on the stream of its endpoint; raises UnreachableError if that is broken."""

@@ -4,13 +4,16 @@ import asyncio
 from typing import Any
 
 import pytest
+from aiorocketmq._core.endpoint import Endpoint
 from aiorocketmq._push.commands import VERIFICATIONS_AT_ONCE
+from aiorocketmq._session.session import MOST_COMMANDS, Session
 from aiorocketmq.config import CacheLimits, Compression, Timeouts
 from aiorocketmq.errors import ClosedError, PermissionDeniedError, TopicNotFoundError, UsageError
 from aiorocketmq.hooks import AckEvent, Event, HandleEvent, Hook, Phase
 from aiorocketmq.message import Message, ReceivedMessage
 from aiorocketmq.producer import Producer
 from aiorocketmq.push_consumer import PushConsumer
+from aiorocketmq.wire import messages as pb
 from aiorocketmq_fake import FakeBroker
 from aiorocketmq_fake.core.values.events import Acked, Delivered, LeaseChanged
 
@@ -219,6 +222,31 @@ async def test_messages_are_handled_on_trial_a_few_at_a_time(
 
     assert [reply and reply.code for reply in replies] == [42900, *[20000] * VERIFICATIONS_AT_ONCE]
     assert seen.most_running == VERIFICATIONS_AT_ONCE
+
+
+async def test_of_many_commands_only_some_wait_for_their_end(
+    broker: FakeBroker, seen: Any, caplog: pytest.LogCaptureFixture
+) -> None:
+    go_on = asyncio.Event()
+    carried_out: list[Endpoint] = []
+
+    async def wait(endpoint: Endpoint, command: pb.TelemetryCommand) -> None:
+        await go_on.wait()
+        carried_out.append(endpoint)
+
+    async with push_consumer(broker.endpoint, handler=seen) as consumer:
+        session = consumer._session
+        assert isinstance(session, Session)
+        session._commands["print_thread_stack_trace_command"] = wait
+        command = pb.TelemetryCommand()
+        for _ in (1, 2):
+            for _ in range(MOST_COMMANDS + 10):
+                session.take_command(session.access, "print_thread_stack_trace_command", command)
+            go_on.set()
+            await until(lambda: len(carried_out) == MOST_COMMANDS)
+            go_on.clear()
+            carried_out.clear()
+    assert caplog.text.count("sends more commands than can be executed") == 1
 
 
 class OddError(Exception):
