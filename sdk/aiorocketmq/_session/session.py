@@ -143,6 +143,8 @@ class Session(Client):
         await asyncio.gather(*(self._terminate(endpoint) for endpoint in endpoints))
 
     async def _disconnect(self) -> None:
+        for endpoint in self.streams:
+            self.network.leave(endpoint)
         self.streams.clear()
 
     async def _terminate(self, endpoint: Endpoint) -> None:
@@ -422,6 +424,7 @@ class Session(Client):
     def open_stream(self, endpoint: Endpoint) -> SettingsStream:
         """Keep a settings stream to `endpoint` open from now on."""
         stream = self.streams[endpoint] = SettingsStream(self, endpoint, answer_timeout=self.timeouts.request)
+        self.network.use(endpoint)
         self._stream_tasks[endpoint] = self._tasks.supervise(
             stream.run, name=f"the settings stream to {endpoint}"
         )
@@ -430,6 +433,7 @@ class Session(Client):
     def close_stream(self, endpoint: Endpoint) -> None:
         """Close the settings stream of an endpoint that is in no route any more."""
         del self.streams[endpoint]
+        self.network.leave(endpoint)
         self._stream_tasks.pop(endpoint).cancel()
         logger.info("%s serves none of our topics any more", endpoint, extra=self.log_fields())
 

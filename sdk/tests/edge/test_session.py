@@ -7,9 +7,10 @@ from contextlib import AbstractAsyncContextManager, suppress
 from datetime import UTC, datetime
 
 import pytest
-from aiorocketmq._core.endpoint import Endpoint
+from aiorocketmq._core.endpoint import Endpoint, parse_endpoint
 from aiorocketmq._session.session import Session
 from aiorocketmq._session.upkeep import Periods, Upkeep
+from aiorocketmq._transport import network
 from aiorocketmq._transport.credentials import FRESH, CredentialSource
 from aiorocketmq._transport.grpcio import GrpcioTransport
 from aiorocketmq._transport.interface import Metadata
@@ -239,6 +240,28 @@ async def test_a_server_that_commands_one_connection_after_the_other_gets_one(
             await session.resync(session.access)
         assert len(overheard.streams) == 2
         await producer.send(Message("orders", b"x"))
+
+
+async def test_the_connection_to_a_server_that_has_left_the_routes_is_closed_after_a_while(
+    broker: FakeBroker, overheard: Overheard, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Until then messages that it has delivered are settled on it."""
+    async with (
+        FakeBroker() as other,
+        Producer(broker.endpoint, topics=["orders"], transport=overheard) as one,
+    ):
+        session = one._session
+        assert isinstance(session, Session)
+        gone = parse_endpoint(other.endpoint)
+        await session.open_stream(gone).ready()
+        await session.routes.refresh()  # whose route does not name it
+        assert set(session.streams) == {session.access}
+        assert gone in overheard._channels
+        later = asyncio.get_running_loop().time() + 601.0
+        monkeypatch.setattr(network, "loop_time", lambda: later)
+        await session.routes.refresh()
+        assert set(overheard._channels) == {session.access}
+        await one.send(Message("orders", b"x"))
 
 
 async def test_a_call_under_way_ends_well_on_the_old_connection(
