@@ -12,7 +12,7 @@ LONGEST_PAUSE = 2.0
 THROTTLED_PAUSE = 0.02
 """First pause after TOO_MANY_REQUESTS (client-behaviour.md 10.3)."""
 
-AT_ONCE = 0.05
+AT_ONCE = 0.2
 """Seconds: an empty answer that comes sooner was not waited for."""
 FREE_ANSWERS = 8
 """Empty answers at once in a row that cause no pause: filtered messages and moved queues make some."""

@@ -5,8 +5,8 @@ from collections.abc import Callable, Coroutine
 from typing import Any
 
 import pytest
+from aiorocketmq._core import pauses
 from aiorocketmq._core.endpoint import Endpoint
-from aiorocketmq._core.pauses import FREE_ANSWERS
 from aiorocketmq._push.settler import Delivery
 from aiorocketmq._transport.grpcio import GrpcioTransport
 from aiorocketmq._transport.interface import Metadata
@@ -112,16 +112,16 @@ async def run(endpoint: str) -> None:
 
 @pytest.mark.parametrize("use", [iterate, run])
 async def test_a_server_that_does_not_wait_for_messages_is_polled_with_pauses(
-    broker: FakeBroker, use: Callable[[str], Coroutine[Any, Any, None]]
+    broker: FakeBroker, use: Callable[[str], Coroutine[Any, Any, None]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr(pauses, "FREE_ANSWERS", 0)
     loop = asyncio.get_running_loop()
+    begin = loop.time()
     with broker.faults.refuse("ReceiveMessage", "MESSAGE_NOT_FOUND") as empty:
         consuming = asyncio.create_task(use(broker.endpoint))
         try:
-            await until(lambda: empty.hits > FREE_ANSWERS)
-            begin = loop.time()
-            await until(lambda: empty.hits > FREE_ANSWERS + 6)
-            assert loop.time() - begin > 0.4
+            await until(lambda: empty.hits > 8)
+            assert loop.time() - begin > 0.3
         finally:
             consuming.cancel()
             await asyncio.wait((consuming,))

@@ -105,8 +105,8 @@ async def test_only_empty_answers_at_once_and_in_a_row_cause_pauses(loop: Loop) 
     assert [answered() for _ in range(9)] == [*[0.0] * 8, 0.01]
     assert answered(brings=True) == 0.0
     assert [answered() for _ in range(9)][-1] == 0.01
-    assert answered(after=0.0625) == 0.0
-    assert [answered(after=0.04) for _ in range(9)][-1] == 0.01
+    assert answered(after=0.25) == 0.0
+    assert [answered(after=0.125) for _ in range(9)][-1] == 0.01
 
 
 @pytest.mark.parametrize("kind", [IllegalFilterError, PermissionDeniedError, TypeMismatchError])
