@@ -191,7 +191,7 @@ class PullConsumer:
                 assign=self._fetching.assign,
                 flush=self._flush,
             )
-            remoting_session.on_change.append(self._rebalancing.look)
+            remoting_session.on_change.append(self._rebalancing.look_soon)
             BrokerRequests(remoting_session, self._fetching, self._reset)
             self._balancing = session.supervise(self._rebalancing.run, name="sharing queues")
             if self._ordered:

@@ -184,6 +184,9 @@ class SimpleConsumer:
             while True:
                 batch = await retried(poll, tolerance.delay_after)
                 tolerance.worked()
+                pause = tolerance.pause_after(brings=bool(batch))
+                if pause:
+                    await asyncio.sleep(pause)
                 loop.fill(batch)
                 while (message := loop.next()) is not None:
                     yield message

@@ -57,7 +57,7 @@ def topic_settings(broker: str, settings: Settings, *, knows_types: bool) -> Top
     """Return a broker's settings of a topic."""
     permission = typed(settings.get("perm"), int)
     attributes = as_object(settings.get("attributes") or {})
-    kind = attributes.get("message.type", "NORMAL") if knows_types else None
+    kind = typed(attributes.get("message.type", "NORMAL"), str) if knows_types else None
     minutes = int(typed(attributes.get("lite.topic.expiration", "0"), str))
     return TopicSettings(
         broker=broker,

@@ -48,6 +48,10 @@ MAX_BROKER_NAME = 255
 ALL_QUEUES = -1
 """The lowest queue id: it stands for all queues of a broker."""
 
+# Times
+
+_FIRST_US, _LAST_US = -62_135_596_800_000_000, 253_402_300_799_999_999
+
 # Texts
 
 MAX_TEXT = 1000
@@ -163,6 +167,12 @@ def check_servers(count: int) -> None:
     """Raise ValueError for a route or assignment that names too many servers."""
     if count > MAX_SERVERS:
         raise ValueError(f"it has {count} servers, at most {MAX_SERVERS} are allowed")
+
+
+def known_us(microseconds: int) -> int | None:
+    """Return a server's instant in microseconds since 1970; None outside of the years 1 to 9999, the range of
+    timestamps on the wire and of Python's datetime."""
+    return microseconds if _FIRST_US <= microseconds <= _LAST_US else None
 
 
 def clipped(text: str) -> str:

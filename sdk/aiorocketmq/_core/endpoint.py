@@ -51,6 +51,8 @@ class Endpoint:
 
 
 _HOST_NAME = re.compile(r"(?!-)[A-Za-z0-9_-]{1,63}(?<!-)(\.(?!-)[A-Za-z0-9_-]{1,63}(?<!-))*\.?")
+_ZONE = re.compile(r"[A-Za-z0-9._~-]{1,64}")
+"""The zone of an IPv6 address, behind its `%` (RFC 6874, 2): the name or number of an interface."""
 _MAX_HOST = 255
 """Characters of a host: a domain name has at most 253, an IPv6 address with its zone fewer."""
 _PORTS = "8081 is a proxy's usual port, 9876 a name server's, 10911 a broker's"
@@ -137,6 +139,9 @@ def _checked_scheme(host: str, port: int | str, whole: str) -> Scheme:
     if not isinstance(port, int) or not 1 <= port <= 65535:
         raise ValueError(f"endpoint {whole!r} has the port {str(port)!r}; a port is a number from 1 to 65535")
     scheme = _scheme_of(host)
+    zone = host.partition("%")[2]
+    if scheme is Scheme.IPV6 and zone and not _ZONE.fullmatch(zone):
+        raise ValueError(f"endpoint {whole!r} has {_shown(zone)!r} as zone, which names no interface")
     if scheme is not Scheme.DOMAIN_NAME:
         return scheme
     if len(host) > _MAX_HOST or not _HOST_NAME.fullmatch(host):

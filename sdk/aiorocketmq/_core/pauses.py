@@ -12,6 +12,13 @@ LONGEST_PAUSE = 2.0
 THROTTLED_PAUSE = 0.02
 """First pause after TOO_MANY_REQUESTS (client-behaviour.md 10.3)."""
 
+AT_ONCE = 0.2
+"""Seconds: an empty answer that comes sooner was not waited for."""
+FREE_ANSWERS = 8
+"""Empty answers at once in a row that cause no pause: filtered messages and moved queues make some."""
+FIRST_IDLE, LONGEST_IDLE = 0.01, 0.5
+"""Pauses after further ones, in seconds."""
+
 ALIGNED = 5.0
 """Polls end at multiples of this many seconds of the event loop's clock."""
 SHORTEST_ALIGNED = 2 * ALIGNED
@@ -26,6 +33,15 @@ def failure_pause(failures: int, *, throttled: bool, rng: random.Random) -> floa
     The official clients wait a constant second (client-behaviour.md 7.2, 10.3)."""
     first = THROTTLED_PAUSE if throttled else FIRST_PAUSE
     return exponential(failures, initial=first, maximum=LONGEST_PAUSE, random=rng)
+
+
+def idle_pause(answers: int, *, rng: random.Random) -> float:
+    """Seconds until the next poll, after consecutive `answers` that were empty and came at once.
+
+    A server that does not wait for messages would otherwise be polled thousands of times a second."""
+    if answers <= FREE_ANSWERS:
+        return 0.0
+    return exponential(answers - FREE_ANSWERS, initial=FIRST_IDLE, maximum=LONGEST_IDLE, random=rng)
 
 
 def scan_pause(unchanged: int) -> float:

@@ -193,8 +193,13 @@ class Fetching:
         fetch = partial(self._fetch_on, tolerance, queue, self._wake[queue])
         try:
             while True:
-                if await retried(fetch, tolerance.delay_after):
-                    tolerance.worked()
+                brings = await retried(fetch, tolerance.delay_after)
+                if brings is None:
+                    continue
+                tolerance.worked()
+                pause = tolerance.pause_after(brings=brings)
+                if pause:
+                    await asyncio.sleep(pause)
         except RocketMQError as error:
             logger.error("%s failed permanently: %s", watch.name, error, extra=self._session.log_fields())
             watch.failed(error)
@@ -213,8 +218,10 @@ class Fetching:
             offset = await self._calls.resolve(queue, start)
         self.positions.start_at(queue, offset, committed=committed)
 
-    async def _fetch_on(self, tolerance: Tolerance, queue: MessageQueue, wake: asyncio.Event) -> bool:
-        """Set the first position, wait for the next pull, or pull: whichever is next. Return whether it has pulled."""
+    async def _fetch_on(self, tolerance: Tolerance, queue: MessageQueue, wake: asyncio.Event) -> bool | None:
+        """Set the first position, wait for the next pull, or pull: whichever is next.
+
+        Return whether a pull brought messages, or passed over some that are filtered out; None without a pull."""
         if self.positions.position(queue) is None:
             await self._place(queue)
             await self._tell()
@@ -222,7 +229,7 @@ class Fetching:
         ticket = self.positions.ticket(queue)
         if ticket is None:
             await wake.wait()
-            return False
+            return None
         try:
             answer = await self._calls.pull(queue, ticket.offset, tolerance.poll_length)
         except BaseException:
@@ -238,4 +245,5 @@ class Fetching:
             if answer.messages:
                 self._ready.append(Fetched(ticket, answer.messages, answer.next_offset, answer.log_offsets))
             await self._tell()
-        return True
+        passes_over = answer.continued_at is None and answer.next_offset > ticket.offset
+        return bool(answer.messages) or passes_over

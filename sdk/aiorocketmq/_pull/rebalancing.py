@@ -30,6 +30,8 @@ logger = logging.getLogger("aiorocketmq.pull_consumer")
 
 LOOK_EVERY = 20.0
 """Seconds between two rebalances without a notification of a broker, as in Java's clients."""
+APART = 0.1
+"""Seconds between two rebalances that servers cause: a broker may notify of changes at any rate."""
 UNBALANCED = 0.5
 """Seconds until the next one if brokers do not know this member yet, or others hold locks."""
 RENEW_EVERY = 20.0
@@ -99,10 +101,22 @@ class Rebalancing:
         self._flush = flush
         self._changed = asyncio.Event()
         self._changed.set()
+        self._earliest = 0.0
+        self._soon: asyncio.TimerHandle | None = None
 
     def look(self) -> None:
-        """Rebalance as soon as possible: members, or the route of a topic, may have changed."""
+        """Rebalance as soon as possible: the topics of this member have changed, or a lock was lost."""
         self._changed.set()
+
+    def look_soon(self) -> None:
+        """Rebalance, at least APART seconds after the last time: members, or the route of a topic, may have changed."""
+        if self._soon is None:
+            wait = max(0.0, self._earliest - loop_time())
+            self._soon = asyncio.get_running_loop().call_later(wait, self._look_now)
+
+    def _look_now(self) -> None:
+        self._soon = None
+        self.look()
 
     async def run(self, watch: Watch) -> None:
         """Rebalance whenever something may have changed, forever."""
@@ -111,6 +125,7 @@ class Rebalancing:
             with anyio.move_on_after(pause):
                 await self._changed.wait()
             self._changed.clear()
+            self._earliest = loop_time() + APART
             try:
                 pause = LOOK_EVERY if await self.balance() else UNBALANCED
                 watch.worked()

@@ -10,6 +10,7 @@ from functools import partial
 from typing import TypeVar
 
 from aiorocketmq._aio.decompression import unpack_with_extra
+from aiorocketmq._core.bounds import MAX_INT32
 from aiorocketmq._core.offset import Offset
 from aiorocketmq._core.pop_members import pop_members, unclear_members
 from aiorocketmq._core.remoting.batches import unwrapped
@@ -266,7 +267,7 @@ class RemotingPullCalls:
             if is_packed:
                 await unpack(message, record, network)
             if self._is_handed:
-                message.attempt = record.reconsume_times + 1
+                message.attempt = min(record.reconsume_times + 1, MAX_INT32)
                 if queue.topic.startswith(RETRY):
                     message.topic = message.raw_properties.get("RETRY_TOPIC", queue.topic)
             messages.append(message)

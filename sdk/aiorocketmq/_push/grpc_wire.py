@@ -10,7 +10,7 @@ from aiorocketmq._consume.group_creation import create_group
 from aiorocketmq._consume.lite_topics import LiteTopics
 from aiorocketmq._core.endpoint import Endpoint
 from aiorocketmq._core.settings import LITE_PUSH, Declaration, FilterText
-from aiorocketmq._push.commands import print_stacks, verify_message
+from aiorocketmq._push.commands import Verifications, print_stacks
 from aiorocketmq._push.consumption import Consumption
 from aiorocketmq._push.interface import Parts
 from aiorocketmq._session.retrying import tried_until
@@ -26,6 +26,7 @@ class GrpcPush:
         self, parts: Parts, *, invisible: float, create_group: bool, lite_topics: Iterable[str] | None
     ) -> None:
         self._parts = parts
+        self._verifications = Verifications(parts.handlers)
         self._invisible = invisible
         self.client = self._session = Session(
             parts.endpoint,
@@ -87,7 +88,7 @@ class GrpcPush:
             self.lite.revoked_by_server(command.notify_unsubscribe_lite_command.lite_topic)
 
     async def _verify_message(self, endpoint: Endpoint, command: pb.TelemetryCommand) -> None:
-        await verify_message(self._session, self._parts.handlers, endpoint, command)
+        await self._verifications.verify(self._session, endpoint, command)
 
     async def _print_stacks(self, endpoint: Endpoint, command: pb.TelemetryCommand) -> None:
         await print_stacks(self._session, endpoint, command)

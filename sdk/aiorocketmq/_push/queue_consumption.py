@@ -139,7 +139,7 @@ class QueueConsumption:
         """Rebalance as soon as brokers know this member."""
         session = self._session
         self._life.apply(ConsumerEvent.STARTED)
-        session.on_change.append(self._rebalancing.look)
+        session.on_change.append(self._rebalancing.look_soon)
         BrokerRequests(session, self._fetching, self._reset)
         self._tasks = [
             session.supervise(self._rebalancing.run, name="sharing queues"),

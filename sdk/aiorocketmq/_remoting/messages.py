@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import re
 from functools import partial
 from types import MappingProxyType
 
 from aiorocketmq._aio.decompression import unpack_with_extra
 from aiorocketmq._core.bodies import unpacked_at_once
+from aiorocketmq._core.bounds import known_us
 from aiorocketmq._core.remoting.compression import plain_body
 from aiorocketmq._core.remoting.records import COMPRESSED, Record
 from aiorocketmq._transport.network import Network
@@ -26,6 +28,8 @@ SYSTEM_PROPERTIES = frozenset(
     )
 )  # fmt: skip
 """Properties that clients and brokers add to the sender's."""
+
+_MILLISECONDS = re.compile("[0-9]{1,19}")
 
 _DELAYS = frozenset(("DELAY", "TIMER_DELIVER_MS", "TIMER_DELAY_MS", "TIMER_DELAY_SEC", "TIMER_OUT_MS"))
 
@@ -98,7 +102,7 @@ def _read_rest(record: Record, message: ReceivedMessage) -> None:
     else:
         message.message_type = MessageType.NORMAL if _DELAYS.isdisjoint(properties) else MessageType.DELAY
     message.born_host = record.born_host_text
-    message._born_us = record.born_ms * 1000
-    message._stored_us = record.stored_ms * 1000
-    due = properties.get("TIMER_DELIVER_MS") or properties.get("TIMER_OUT_MS")
-    message._deliver_us = int(due) * 1000 if due is not None and due.isascii() and due.isdigit() else None
+    message._born_us = known_us(record.born_ms * 1000)
+    message._stored_us = known_us(record.stored_ms * 1000)
+    due = properties.get("TIMER_DELIVER_MS") or properties.get("TIMER_OUT_MS") or ""
+    message._deliver_us = known_us(int(due) * 1000) if _MILLISECONDS.fullmatch(due) else None

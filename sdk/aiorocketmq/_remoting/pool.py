@@ -129,7 +129,7 @@ class Pool:
         opening = self._opening.get(address)
         if opening is None:
             opening = self._opening[address] = asyncio.ensure_future(self._opened(address))
-            opening.add_done_callback(lambda _: self._opening.pop(address, None))
+            opening.add_done_callback(partial(self._end_opening, address))
         # One attempt for all waiters, which is not cancelled with one of them.
         await asyncio.wait((opening,))
         if opening.cancelled():
@@ -137,6 +137,11 @@ class Pool:
         if (error := opening.exception()) is not None:
             raise copy(error) from error.__cause__
         return opening.result()
+
+    def _end_opening(self, address: Address, opening: asyncio.Task[RemotingConnection]) -> None:
+        del self._opening[address]
+        if not opening.cancelled():
+            opening.exception()  # or asyncio would log it if nobody waits any more
 
     async def _opened(self, address: Address) -> RemotingConnection:
         connection = RemotingConnection(

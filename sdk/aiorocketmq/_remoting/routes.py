@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TypeVar
 
-from aiorocketmq._core.bounds import MAX_QUEUES
+from aiorocketmq._core.bounds import ALL_QUEUES, MAX_QUEUES, check_queue
 from aiorocketmq._core.endpoint import Address, endpoint_of
 from aiorocketmq._core.remoting.json_dialect import JsonValue, loads
 
@@ -53,12 +53,17 @@ class Route:
 
 
 def parse_route(body: bytes) -> Route:
-    """The route in the answer to GET_ROUTEINFO_BY_TOPIC; ValueError when it is none."""
+    """The route in the answer to GET_ROUTEINFO_BY_TOPIC; ValueError when it is none.
+
+    Of a broker that is listed twice, the first entry counts: two of its queues would have one name."""
     data = as_object(loads(body))
-    route = Route(
-        queues=tuple(_queue_counts(as_object(each)) for each in as_list(data.get("queueDatas"))),
-        brokers=tuple(_broker(as_object(each)) for each in as_list(data.get("brokerDatas"))),
-    )
+    queues: dict[str, QueueCounts] = {}
+    brokers: dict[str, BrokerAddresses] = {}
+    for counts in map(_queue_counts, map(as_object, as_list(data.get("queueDatas")))):
+        queues.setdefault(counts.broker, counts)
+    for broker in map(_broker, map(as_object, as_list(data.get("brokerDatas")))):
+        brokers.setdefault(broker.name, broker)
+    route = Route(tuple(queues.values()), tuple(brokers.values()))
     count = sum(max(each.readable, each.writable, 0) for each in route.queues)
     if count > MAX_QUEUES:
         raise ValueError(f"it has {count} queues, and at most {MAX_QUEUES} are taken")
@@ -79,7 +84,7 @@ def parse_names(body: bytes, key: str) -> tuple[str, ...]:
 
 def _queue_counts(data: dict[str, JsonValue]) -> QueueCounts:
     return QueueCounts(
-        broker=typed(data.get("brokerName"), str),
+        broker=_broker_name(data),
         readable=typed(data.get("readQueueNums"), int),
         writable=typed(data.get("writeQueueNums"), int),
         permission=typed(data.get("perm"), int),
@@ -88,13 +93,19 @@ def _queue_counts(data: dict[str, JsonValue]) -> QueueCounts:
 
 def _broker(data: dict[str, JsonValue]) -> BrokerAddresses:
     return BrokerAddresses(
-        name=typed(data.get("brokerName"), str),
+        name=_broker_name(data),
         cluster=typed(data.get("cluster"), str),
         addresses={
             int(number): _address(typed(text, str))
             for number, text in as_object(data.get("brokerAddrs")).items()
         },
     )
+
+
+def _broker_name(data: dict[str, JsonValue]) -> str:
+    name = typed(data.get("brokerName"), str)
+    check_queue(name, ALL_QUEUES)
+    return name
 
 
 def _address(text: str) -> Address:
@@ -116,7 +127,10 @@ def as_list(value: JsonValue) -> list[JsonValue]:
 
 
 def typed(value: JsonValue, kind: type[T]) -> T:
-    """Return `value` if it is of this type, in which True and False are no numbers; ValueError if not."""
+    """Return `value` if it is of this type; ValueError if not. Numbers have at most 64 bits, True and False are
+    none."""
     if not isinstance(value, kind) or (kind is int and isinstance(value, bool)):
         raise ValueError(f"{kind.__name__} expected, not {type(value).__name__}")
+    if isinstance(value, int) and not -(2**63) <= value < 2**63:
+        raise ValueError("a number of at most 64 bits expected")
     return value

@@ -30,8 +30,6 @@ _NO_PROPERTIES: Mapping[str, str] = MappingProxyType({})
 # Messages of one poll share their queue: looking it up takes a tenth of creating it.
 _queue = lru_cache(maxsize=1024)(MessageQueue)
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
-_FIRST_US, _LAST_US = -62_135_596_800_000_000, 253_402_300_799_999_999
-"""The years 1 to 9999 in microseconds since 1970."""
 _READABLE = (pb.Permission.READ, pb.Permission.READ_WRITE)
 _WRITABLE = (pb.Permission.WRITE, pb.Permission.READ_WRITE)
 
@@ -136,15 +134,9 @@ def _seconds(duration: pb.Duration) -> float:
     return duration.seconds + duration.nanos / 1_000_000_000
 
 
-def _microseconds(timestamp: pb.Timestamp) -> int | None:
-    since = timestamp.seconds * 1_000_000 + timestamp.nanos // 1_000
-    return since if _FIRST_US <= since <= _LAST_US else None
-
-
 def timestamp_us(timestamp: pb.Timestamp) -> int | None:
-    """Return a server's instant in microseconds since 1970; None outside of the years 1 to 9999, the range of
-    timestamps on the wire and of Python's datetime."""
-    return _microseconds(timestamp)
+    """Return a server's instant in microseconds since 1970; None if it is no time, see `bounds.known_us`."""
+    return bounds.known_us(timestamp.seconds * 1_000_000 + timestamp.nanos // 1_000)
 
 
 def microseconds_of(moment: datetime) -> int:
@@ -377,12 +369,10 @@ def _read_rest(message: pb.Message, received: ReceivedMessage) -> None:
     received.transaction_id = raw.get("__transactionId__")
     received.message_type = _TYPE_FROM_WIRE.get(system.message_type)
     received.born_host = system.born_host
-    received._born_us = _microseconds(system.born_timestamp) or None
-    received._stored_us = (
-        _microseconds(system.store_timestamp) if system.HasField("store_timestamp") else None
-    )
+    received._born_us = timestamp_us(system.born_timestamp) or None
+    received._stored_us = timestamp_us(system.store_timestamp) if system.HasField("store_timestamp") else None
     received._deliver_us = (
-        _microseconds(system.delivery_timestamp) if system.HasField("delivery_timestamp") else None
+        timestamp_us(system.delivery_timestamp) if system.HasField("delivery_timestamp") else None
     )
 
 
@@ -422,9 +412,9 @@ def properties_from(packed: bytes, travelled: dict[str, str] | None) -> Read:
     came = (
         system.delivery_attempt,
         system.receipt_handle,
-        _microseconds(system.delivery_timestamp) if has("delivery_timestamp") else None,
-        _microseconds(system.born_timestamp) or None,
-        _microseconds(system.store_timestamp) if has("store_timestamp") else None,
+        timestamp_us(system.delivery_timestamp) if has("delivery_timestamp") else None,
+        timestamp_us(system.born_timestamp) or None,
+        timestamp_us(system.store_timestamp) if has("store_timestamp") else None,
         None if travelled is None else travelled.get("__transactionId__"),
     )
     if travelled is None:

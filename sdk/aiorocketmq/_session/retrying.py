@@ -9,7 +9,7 @@ from random import Random
 from typing import TypeVar
 
 from aiorocketmq._aio.tasks import Watch
-from aiorocketmq._core.pauses import failure_pause
+from aiorocketmq._core.pauses import AT_ONCE, failure_pause, idle_pause
 from aiorocketmq._core.retries import start_delay
 from aiorocketmq._session.client import Client
 from aiorocketmq._transport.network import loop_time
@@ -91,15 +91,17 @@ after `Timeouts.not_found_grace`."""
 
 
 class Tolerance:
-    """Decides for one receive loop whether, and when, it retries after an error."""
+    """Decides for one receive loop when it polls again after an answer, and whether, and when, after an error."""
 
-    __slots__ = ("_has_worked", "_not_found_since", "_session", "_watch")
+    __slots__ = ("_has_worked", "_idle_answers", "_not_found_since", "_polled_at", "_session", "_watch")
 
     def __init__(self, session: Client, watch: Watch) -> None:
         self._session = session
         self._watch = watch
         self._has_worked = False
         self._not_found_since: float | None = None
+        self._polled_at = 0.0
+        self._idle_answers = 0
 
     def worked(self) -> None:
         """Note that a receive was answered."""
@@ -109,8 +111,17 @@ class Tolerance:
         self._session.note_success()
 
     def poll_length(self, usual: float) -> float:
-        """Seconds for the next poll: short after a failure, to find out soon whether receiving works."""
+        """Seconds for the poll that begins now: short after a failure, to find out soon whether receiving works."""
+        self._polled_at = self._session.network.clock.time()
         return min(usual, SHORT_POLL) if self._watch.failures else usual
+
+    def pause_after(self, *, brings: bool) -> float:
+        """Seconds until the next poll, after an answer that brings something or nothing; see `idle_pause`.
+
+        By the clock of leases: a wait that ended because a test has advanced it was a wait."""
+        waited = self._session.network.clock.time() - self._polled_at
+        self._idle_answers = 0 if brings or waited >= AT_ONCE else self._idle_answers + 1
+        return idle_pause(self._idle_answers, rng=self._session.environment.random)
 
     def delay_after(self, error: RocketMQError) -> float | None:
         """Seconds until the next attempt after `error`; None if it is permanent.

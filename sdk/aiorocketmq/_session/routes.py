@@ -100,6 +100,7 @@ class Routes:
                     self._close_unused_streams()
             except RocketMQError as error:
                 failure = failure or error
+        await self._session.network.close_unused()
         if failure is not None:
             raise failure
 

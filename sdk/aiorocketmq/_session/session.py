@@ -32,7 +32,7 @@ from aiorocketmq._session.start import FirstCall, start_within
 from aiorocketmq._session.upkeep import Upkeep
 from aiorocketmq._transport.credentials import Signing
 from aiorocketmq._transport.interface import Transport
-from aiorocketmq._transport.network import Network
+from aiorocketmq._transport.network import Network, loop_time
 from aiorocketmq._version import version
 from aiorocketmq.clock import Clock
 from aiorocketmq.connection import (
@@ -55,6 +55,12 @@ from aiorocketmq.hooks import (
 from aiorocketmq.wire import messages as pb
 
 logger = logging.getLogger("aiorocketmq.client")
+
+MOST_COMMANDS = 2000
+"""Commands in progress, beyond which further ones are dropped: a server that does not read replies would make them
+wait without end. More than the checks of transactions that wait."""
+_COMMANDS_APART = 1.0
+"""Seconds between two new connections that a server commands: some may command one in each answer to settings."""
 
 CommandHandler: TypeAlias = Callable[[Endpoint, pb.TelemetryCommand], Awaitable[None]]
 """Executes a server's command, in a task of its own; exceptions are logged."""
@@ -107,6 +113,9 @@ class Session(Client):
         self.streams: dict[Endpoint, SettingsStream] = {}
         self.routes = Routes(self)
         self._commands = dict(commands or {})
+        self._commands_running = 0
+        self._overrun_by: set[Endpoint] = set()
+        """Endpoints for which a warning was logged, because a command was dropped."""
         self._first_call = first_call
         self._upkeep = Upkeep(self, self.routes)
         self._stream_tasks: dict[Endpoint, asyncio.Task[None]] = {}
@@ -134,6 +143,8 @@ class Session(Client):
         await asyncio.gather(*(self._terminate(endpoint) for endpoint in endpoints))
 
     async def _disconnect(self) -> None:
+        for endpoint in self.streams:
+            self.network.leave(endpoint)
         self.streams.clear()
 
     async def _terminate(self, endpoint: Endpoint) -> None:
@@ -358,18 +369,35 @@ class Session(Client):
     def take_command(self, endpoint: Endpoint, name: str, command: pb.TelemetryCommand) -> None:
         """Execute a command of the server in a task of its own."""
         if name == "reconnect_endpoints_command":
-            self._tasks.spawn(self.reconnect, endpoint, self.timeouts.request, name="reconnect")
+            self._reconnect_on_command(endpoint)
             return
         handler = self._commands.get(name)
         if handler is None:
             logger.warning("%s sent %s, which this client does not support", endpoint, name)
             return
+        if self._commands_running >= MOST_COMMANDS:
+            level = logging.DEBUG if endpoint in self._overrun_by else logging.WARNING
+            self._overrun_by.add(endpoint)
+            logger.log(level, "%s sends more commands than can be executed, %s is dropped", endpoint, name)
+            return
+        self._commands_running += 1
         self._tasks.spawn(self._carry_out, handler, endpoint, command, name=name)
+
+    def _reconnect_on_command(self, endpoint: Endpoint) -> None:
+        stream = self.streams.get(endpoint)
+        if stream is None or loop_time() - stream.commanded_at < _COMMANDS_APART:
+            logger.debug("%s has just commanded a new connection, another one is not made", endpoint)
+            return
+        stream.commanded_at = loop_time()
+        self._tasks.spawn(self.reconnect, endpoint, self.timeouts.request, name="reconnect")
 
     async def _carry_out(
         self, handler: CommandHandler, endpoint: Endpoint, command: pb.TelemetryCommand
     ) -> None:
-        await handler(endpoint, command)
+        try:
+            await handler(endpoint, command)
+        finally:
+            self._commands_running -= 1
 
     async def reply(self, endpoint: Endpoint, command: pb.TelemetryCommand) -> None:
         """Answer a command on the stream of its endpoint; raises UnreachableError if that is broken."""
@@ -396,6 +424,7 @@ class Session(Client):
     def open_stream(self, endpoint: Endpoint) -> SettingsStream:
         """Keep a settings stream to `endpoint` open from now on."""
         stream = self.streams[endpoint] = SettingsStream(self, endpoint, answer_timeout=self.timeouts.request)
+        self.network.use(endpoint)
         self._stream_tasks[endpoint] = self._tasks.supervise(
             stream.run, name=f"the settings stream to {endpoint}"
         )
@@ -404,6 +433,7 @@ class Session(Client):
     def close_stream(self, endpoint: Endpoint) -> None:
         """Close the settings stream of an endpoint that is in no route any more."""
         del self.streams[endpoint]
+        self.network.leave(endpoint)
         self._stream_tasks.pop(endpoint).cancel()
         logger.info("%s serves none of our topics any more", endpoint, extra=self.log_fields())
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import math
 from typing import TYPE_CHECKING
 
 from google.protobuf.message import DecodeError
@@ -31,6 +32,8 @@ class SettingsStream:
     def __init__(self, session: Session, endpoint: Endpoint, *, answer_timeout: float) -> None:
         self.endpoint = endpoint
         self.state = StreamState.CLOSED
+        self.commanded_at = -math.inf
+        """When its server has last commanded a new connection, by the loop's clock."""
         self._session = session
         self._answer_timeout = answer_timeout
         self._stream: DuplexStream | None = None

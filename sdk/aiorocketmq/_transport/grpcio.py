@@ -46,6 +46,8 @@ _OPTIONS: tuple[tuple[str, int | str], ...] = (
     ("grpc.enable_retries", 0),
     # A new channel must not get the broken connection of the previous one.
     ("grpc.use_local_subchannel_pool", 1),
+    # Bodies are compressed by their senders. A compressed frame would be expanded before any limit of ours applies.
+    ("grpc.compression_enabled_algorithms_bitset", 1),
     # HTTP proxies do not work for brokers.
     ("grpc.enable_http_proxy", 0),
     # Without filters for compression and sizes, which we do not use: 2 KB less for each open stream.
@@ -171,6 +173,13 @@ def _target(endpoint: Endpoint) -> str:
     return f"dns:///{addresses}"
 
 
+_END_ERRORS = (
+    grpc.aio.AioRpcError,
+    grpc.aio.UsageError,
+    grpc.aio.InternalError,
+    asyncio.InvalidStateError,
+)
+"""CALL_ERRORS without cancellations."""
 _POLITE_SECONDS = 0.1
 """Seconds to write the end of a stream."""
 
@@ -199,12 +208,16 @@ class Channel:
             self._in_flight.add(call)
             try:
                 await _completed(call)
-                answer: bytes = await call
-                return answer
+                answer: bytes | None = await call
             finally:
                 self._ended(call)
         except CALL_ERRORS as error:
             raise failed(error) from None
+        if answer is None:  # a status of OK without an answer
+            raise TransportError(
+                Failure.INTERNAL, "the server ended the call without an answer", was_sent=True
+            )
+        return answer
 
     async def server_stream(
         self, path: str, payload: bytes, metadata: Metadata, timeout: float, take: Take
@@ -292,6 +305,6 @@ class _Stream:
                 # A stream that still waits for its connection cannot be half-closed, and need not be.
                 async with asyncio.timeout(_POLITE_SECONDS):
                     await self._call.done_writing()
-            except (grpc.aio.AioRpcError, grpc.aio.UsageError, asyncio.InvalidStateError, TimeoutError):
+            except (*_END_ERRORS, TimeoutError):
                 logger.debug("the stream had ended before it was closed")
         self._call.cancel()

@@ -7,6 +7,7 @@ import os
 import random
 import socket
 import time
+from collections import Counter
 from collections.abc import Callable, Mapping
 from concurrent.futures import Executor
 from dataclasses import dataclass, field
@@ -31,6 +32,9 @@ from aiorocketmq.errors import ClosedError
 AddressMap: TypeAlias = Mapping[str, str] | Callable[[str], str]
 """Maps the `host:port` that a server announces to the one to use instead; what a mapping lacks is unchanged."""
 
+_LAST_USES = 600.0
+"""Seconds that a connection is kept after its server has left the routes: messages of that server may still be settled
+there, which a server that is being drained allows on old connections only."""
 _ONE_TIME = 1.0
 """Seconds within which requests to reconnect are for the same broken connection."""
 
@@ -105,6 +109,10 @@ class Network:
         """The periodic jobs of all clients."""
         self._watches: dict[Endpoint, HalfOpenWatch] = {}
         self._reconnected_at: dict[Endpoint, float] = {}
+        self._users: Counter[Endpoint] = Counter()
+        """Settings streams to each server, of all clients."""
+        self._left_at: dict[Endpoint, float] = {}
+        """When the last of them was closed."""
         self._routes: WeakValueDictionary[str, Route] = WeakValueDictionary()
         self._asked_at: dict[str, float] = {}
 
@@ -162,6 +170,29 @@ class Network:
         if self._transport is not None and now - self._reconnected_at.get(endpoint, -_ONE_TIME) >= _ONE_TIME:
             self._reconnected_at[endpoint] = now
             await self._transport.reconnect(endpoint, grace)
+
+    def use(self, endpoint: Endpoint) -> None:
+        """Keep the connection to `endpoint` for one more settings stream."""
+        self._users[endpoint] += 1
+        self._left_at.pop(endpoint, None)
+
+    def leave(self, endpoint: Endpoint) -> None:
+        """End one `use`."""
+        self._users[endpoint] -= 1
+        if not self._users[endpoint]:
+            del self._users[endpoint]
+            self._left_at[endpoint] = loop_time()
+
+    async def close_unused(self) -> None:
+        """Close connections to servers that no client has used for a while: routes of a cluster whose servers are
+        replaced name ever new ones."""
+        now = loop_time()
+        for endpoint in [each for each, left_at in self._left_at.items() if now - left_at >= _LAST_USES]:
+            del self._left_at[endpoint]
+            self._watches.pop(endpoint, None)
+            self._reconnected_at.pop(endpoint, None)
+            if self._transport is not None and endpoint != self.endpoint:
+                await self._transport.reconnect(endpoint)
 
     def mapped(self, endpoint: Endpoint) -> Endpoint:
         """Return the endpoint to use for one that a server has announced."""

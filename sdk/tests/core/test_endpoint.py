@@ -18,6 +18,7 @@ LABELS = st.from_regex(r"[a-z][a-z0-9]{0,10}", fullmatch=True)
         ("10.0.0.1:8081;10.0.0.2:8082", Scheme.IPV4, (Address("10.0.0.1", 8081), Address("10.0.0.2", 8082))),
         ("10.0.0.1:8081;", Scheme.IPV4, (Address("10.0.0.1", 8081),)),
         ("[::1]:8081", Scheme.IPV6, (Address("::1", 8081),)),
+        ("[fe80::1%eth0.2]:8081", Scheme.IPV6, (Address("fe80::1%eth0.2", 8081),)),
         ("[::1]:8081; [fe80::2]:9", Scheme.IPV6, (Address("::1", 8081), Address("fe80::2", 9))),
     ],
 )
@@ -55,6 +56,8 @@ def test_well_formed_endpoints_are_understood(
         ("-x:8081", "neither a host name nor an IP address"),
         ("10.0.0.1:8081;mq:8081", "mixes kinds of addresses"),
         ("10.0.0.1:8081;[::1]:8081", "mixes kinds of addresses"),
+        ("[fe80::1%a b]:8081", "has 'a b' as zone, which names no interface"),
+        (f"[fe80::1%{'x' * 300}]:8081", "as zone"),
         ("a:8081;b:8081", "lists several host names"),
         ("10.0.0.1:8081;;10.0.0.2:8081", "has no host"),
         ("10.0.0.1:8081,10.0.0.2:8081", "looks like IPv6"),

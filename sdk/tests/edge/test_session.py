@@ -7,9 +7,10 @@ from contextlib import AbstractAsyncContextManager, suppress
 from datetime import UTC, datetime
 
 import pytest
-from aiorocketmq._core.endpoint import Endpoint
+from aiorocketmq._core.endpoint import Endpoint, parse_endpoint
 from aiorocketmq._session.session import Session
 from aiorocketmq._session.upkeep import Periods, Upkeep
+from aiorocketmq._transport import network
 from aiorocketmq._transport.credentials import FRESH, CredentialSource
 from aiorocketmq._transport.grpcio import GrpcioTransport
 from aiorocketmq._transport.interface import Metadata
@@ -223,6 +224,44 @@ async def test_a_server_that_asks_for_a_new_connection_gets_one(
             await broker.reconnect_endpoints(producer.client_id)
         assert overheard.reconnections == 1
         await producer.send(Message("orders", b"x"))
+
+
+async def test_a_server_that_commands_one_connection_after_the_other_gets_one(
+    broker: FakeBroker, overheard: Overheard
+) -> None:
+    """A server that commands one in each answer to settings would be answered by another stream at once."""
+    async with Producer(broker.endpoint, topics=["orders"], transport=overheard) as producer:
+        session = producer._session
+        assert isinstance(session, Session)
+        session.take_command(session.access, "reconnect_endpoints_command", pb.TelemetryCommand())
+        await settled(producer)
+        for _ in range(5):
+            session.take_command(session.access, "reconnect_endpoints_command", pb.TelemetryCommand())
+            await session.resync(session.access)
+        assert len(overheard.streams) == 2
+        await producer.send(Message("orders", b"x"))
+
+
+async def test_the_connection_to_a_server_that_has_left_the_routes_is_closed_after_a_while(
+    broker: FakeBroker, overheard: Overheard, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Until then messages that it has delivered are settled on it."""
+    async with (
+        FakeBroker() as other,
+        Producer(broker.endpoint, topics=["orders"], transport=overheard) as one,
+    ):
+        session = one._session
+        assert isinstance(session, Session)
+        gone = parse_endpoint(other.endpoint)
+        await session.open_stream(gone).ready()
+        await session.routes.refresh()  # whose route does not name it
+        assert set(session.streams) == {session.access}
+        assert gone in overheard._channels
+        later = asyncio.get_running_loop().time() + 601.0
+        monkeypatch.setattr(network, "loop_time", lambda: later)
+        await session.routes.refresh()
+        assert set(overheard._channels) == {session.access}
+        await one.send(Message("orders", b"x"))
 
 
 async def test_a_call_under_way_ends_well_on_the_old_connection(

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import gc
-from collections.abc import AsyncIterator
+import gzip
+from collections.abc import AsyncIterator, Iterable
 from typing import Any
 
 import anyio
@@ -13,6 +14,9 @@ import pytest
 from aiorocketmq._core.endpoint import Endpoint, parse_endpoint
 from aiorocketmq._transport.grpcio import Channel, GrpcioTransport, _target
 from aiorocketmq._transport.interface import Failure, TransportError
+
+from sdk.tests.edge import http2
+from sdk.tests.listening import listening
 
 MANY, ONE = "/some.Service/Many", "/some.Service/One"
 
@@ -125,6 +129,39 @@ async def test_a_path_that_is_not_served_is_unimplemented(channel: Channel) -> N
         with pytest.raises(TransportError) as caught:
             await call
         assert caught.value.failure is Failure.UNIMPLEMENTED
+
+
+async def test_a_call_that_ends_well_without_its_answer_is_a_failure_of_the_server(channel: Channel) -> None:
+    with pytest.raises(TransportError, match="without an answer") as caught:
+        await channel.unary(MANY, b"0 OK", (), 5.0)
+    assert (caught.value.failure, caught.value.was_sent) == (Failure.INTERNAL, True)
+
+
+async def test_a_stream_that_its_server_ends_without_a_status_can_be_closed() -> None:
+    def answer(stream: int) -> Iterable[bytes]:
+        return http2.beginning(stream), http2.message(stream, b"1", flags=http2.END_STREAM)
+
+    async with listening(http2.answering(answer)) as endpoint:
+        transport = GrpcioTransport()
+        stream = await transport.duplex(parse_endpoint(endpoint), MANY, ())
+        await stream.write(b"x")
+        assert await stream.read() == b"1"
+        await stream.close()
+        await transport.close()
+
+
+async def test_a_compressed_answer_is_refused_before_it_is_expanded() -> None:
+    """A megabyte of it would become a gigabyte, and nobody asked for compression."""
+
+    def answer(stream: int) -> Iterable[bytes]:
+        packed = http2.message(stream, gzip.compress(b"1" * 100), compressed=True)
+        return http2.beginning(stream, ("grpc-encoding", "gzip")), packed, http2.end(stream)
+
+    async with listening(http2.answering(answer)) as endpoint:
+        transport = GrpcioTransport()
+        with pytest.raises(TransportError, match="gzip"):
+            await transport.unary(parse_endpoint(endpoint), ONE, b"", (), 5.0)
+        await transport.close()
 
 
 async def test_an_answer_comes_back_whole(channel: Channel) -> None:

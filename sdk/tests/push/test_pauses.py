@@ -1,7 +1,7 @@
 import random
 
 import pytest
-from aiorocketmq._core.pauses import failure_pause, poll_length, scan_pause
+from aiorocketmq._core.pauses import FREE_ANSWERS, failure_pause, idle_pause, poll_length, scan_pause
 
 
 class Most(random.Random):
@@ -28,6 +28,12 @@ def test_jitter_takes_off_up_to_a_quarter() -> None:
     rng = random.Random(1)
     pauses = [failure_pause(6, throttled=False, rng=rng) for _ in range(200)]
     assert 1.5 <= min(pauses) < max(pauses) <= 2.0
+
+
+def test_empty_answers_at_once_cause_pauses_after_some() -> None:
+    assert {idle_pause(n, rng=Most()) for n in range(FREE_ANSWERS + 1)} == {0.0}
+    pauses = [idle_pause(FREE_ANSWERS + n, rng=Most()) for n in range(1, 8)]
+    assert pauses == pytest.approx([0.01, 0.02, 0.04, 0.08, 0.16, 0.32, 0.5])
 
 
 def test_scans_grow_rare_while_nothing_changes() -> None:

@@ -4,12 +4,16 @@ import asyncio
 from typing import Any
 
 import pytest
+from aiorocketmq._core.endpoint import Endpoint
+from aiorocketmq._push.commands import VERIFICATIONS_AT_ONCE
+from aiorocketmq._session.session import MOST_COMMANDS, Session
 from aiorocketmq.config import CacheLimits, Compression, Timeouts
 from aiorocketmq.errors import ClosedError, PermissionDeniedError, TopicNotFoundError, UsageError
 from aiorocketmq.hooks import AckEvent, Event, HandleEvent, Hook, Phase
 from aiorocketmq.message import Message, ReceivedMessage
 from aiorocketmq.producer import Producer
 from aiorocketmq.push_consumer import PushConsumer
+from aiorocketmq.wire import messages as pb
 from aiorocketmq_fake import FakeBroker
 from aiorocketmq_fake.core.values.events import Acked, Delivered, LeaseChanged
 
@@ -199,6 +203,70 @@ async def test_a_refused_change_of_a_subscription_leaves_its_handler_and_a_later
         await producer.send(Message("orders", b"2"))
         await until(lambda: replaced)
     assert (seen.bodies, replaced) == ([b"1"], [b"2"])
+
+
+async def test_messages_are_handled_on_trial_a_few_at_a_time(
+    broker: FakeBroker, producer: Producer, seen: Any, history: Any
+) -> None:
+    receipt = await producer.send(Message("orders", b"1"))
+    async with push_consumer(broker.endpoint, handler=seen) as consumer:
+        await history.shows(Acked)
+        gate = seen.hold(b"1")
+        trials = [
+            asyncio.create_task(broker.verify_message(consumer.client_id, "orders", receipt.message_id))
+            for _ in range(VERIFICATIONS_AT_ONCE + 1)
+        ]
+        (refused,), others = await asyncio.wait(trials, return_when=asyncio.FIRST_COMPLETED)
+        gate.set()
+        replies = [refused.result(), *await asyncio.gather(*others)]
+
+    assert [reply and reply.code for reply in replies] == [42900, *[20000] * VERIFICATIONS_AT_ONCE]
+    assert seen.most_running == VERIFICATIONS_AT_ONCE
+
+
+async def test_of_many_commands_only_some_wait_for_their_end(
+    broker: FakeBroker, seen: Any, caplog: pytest.LogCaptureFixture
+) -> None:
+    go_on = asyncio.Event()
+    carried_out: list[Endpoint] = []
+
+    async def wait(endpoint: Endpoint, command: pb.TelemetryCommand) -> None:
+        await go_on.wait()
+        carried_out.append(endpoint)
+
+    async with push_consumer(broker.endpoint, handler=seen) as consumer:
+        session = consumer._session
+        assert isinstance(session, Session)
+        session._commands["print_thread_stack_trace_command"] = wait
+        command = pb.TelemetryCommand()
+        for _ in (1, 2):
+            for _ in range(MOST_COMMANDS + 10):
+                session.take_command(session.access, "print_thread_stack_trace_command", command)
+            go_on.set()
+            await until(lambda: len(carried_out) == MOST_COMMANDS)
+            go_on.clear()
+            carried_out.clear()
+    assert caplog.text.count("sends more commands than can be executed") == 1
+
+
+class OddError(Exception):
+    """A failure that no UTF-8 can encode."""
+
+    def __repr__(self) -> str:
+        return "about \udcff"
+
+
+async def test_a_trial_replies_with_any_failure(
+    broker: FakeBroker, producer: Producer, seen: Any, history: Any
+) -> None:
+    receipt = await producer.send(Message("orders", b"1"))
+    async with push_consumer(broker.endpoint, handler=seen) as consumer:
+        await history.shows(Acked)
+        seen.failures[b"1"] = [OddError()]
+        reply = await broker.verify_message(consumer.client_id, "orders", receipt.message_id)
+
+    assert reply is not None
+    assert (reply.code, reply.text) == (60000, r"about \udcff")
 
 
 async def test_a_trial_of_a_topic_without_handler_has_failed(

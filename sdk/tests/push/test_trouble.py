@@ -1,9 +1,11 @@
 """What a push consumer does when servers refuse, go silent, or change their minds."""
 
 import asyncio
+from collections.abc import Callable, Coroutine
 from typing import Any
 
 import pytest
+from aiorocketmq._core import pauses
 from aiorocketmq._core.endpoint import Endpoint
 from aiorocketmq._push.settler import Delivery
 from aiorocketmq._transport.grpcio import GrpcioTransport
@@ -18,7 +20,7 @@ from aiorocketmq.wire import messages as pb
 from aiorocketmq_fake import FakeBroker
 from aiorocketmq_fake.core.values.events import Acked, DeadLettered, Delivered, LeaseChanged
 
-from sdk.tests.clients import push_consumer
+from sdk.tests.clients import push_consumer, simple_consumer
 from sdk.tests.waiting import until
 
 
@@ -92,6 +94,37 @@ async def test_a_refused_receive_is_tried_again(
     warnings = [each for each in caplog.records if each.levelname == "WARNING"]
     assert len(warnings) == 1, "a failure that goes on is told once"
     assert "works again" in caplog.text
+
+
+async def iterate(endpoint: str) -> None:
+    async with simple_consumer(endpoint) as consumer:
+        async for _ in consumer.messages():
+            pass
+
+
+async def run(endpoint: str) -> None:
+    async def handle(message: ReceivedMessage) -> None:
+        pass
+
+    async with push_consumer(endpoint, handler=handle) as consumer:
+        await consumer.run()
+
+
+@pytest.mark.parametrize("use", [iterate, run])
+async def test_a_server_that_does_not_wait_for_messages_is_polled_with_pauses(
+    broker: FakeBroker, use: Callable[[str], Coroutine[Any, Any, None]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(pauses, "FREE_ANSWERS", 0)
+    loop = asyncio.get_running_loop()
+    begin = loop.time()
+    with broker.faults.refuse("ReceiveMessage", "MESSAGE_NOT_FOUND") as empty:
+        consuming = asyncio.create_task(use(broker.endpoint))
+        try:
+            await until(lambda: empty.hits > 8)
+            assert loop.time() - begin > 0.3
+        finally:
+            consuming.cancel()
+            await asyncio.wait((consuming,))
 
 
 async def test_a_queue_is_polled_as_the_same_attempt_until_something_arrives(

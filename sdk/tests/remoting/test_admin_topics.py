@@ -124,6 +124,7 @@ async def test_a_name_server_in_the_place_of_a_broker_serves_no_topics(serve: Se
         (351, b"[]"),
         (351, {"perm": "6", "readQueueNums": 1, "writeQueueNums": 1}),
         (351, {"perm": 6, "readQueueNums": True, "writeQueueNums": 1}),
+        (351, {"perm": 6, "readQueueNums": 1, "writeQueueNums": 1, "attributes": {"message.type": []}}),
         (202, b""),
         (202, {"offsetTable": []}),
         (202, table({FIRST: {"minOffset": 0}})),
@@ -187,6 +188,7 @@ async def test_an_old_server_knows_less_of_a_group(serve: Serve) -> None:
             }
         },
         {"groupRetryPolicy": {"customizedRetryPolicy": {"next": ["1"]}}},
+        {"groupRetryPolicy": {"customizedRetryPolicy": {"next": [10**400]}}},
     ],
 )
 async def test_damaged_settings_of_a_group_are_one_error(serve: Serve, group: Any) -> None:

@@ -70,12 +70,20 @@ def test_a_transaction_is_named_by_its_message_unless_it_has_a_name_of_its_own(
         ({"TIMER_DELIVER_MS": "1700000000123", "TIMER_OUT_MS": "1700000000999"}, 123_000),
         ({"TIMER_DELIVER_MS": "soon"}, None),
         ({"TIMER_DELIVER_MS": "²"}, None),
+        ({"TIMER_DELIVER_MS": "9" * 18}, None),
+        ({"TIMER_DELIVER_MS": "9" * 5000}, None),
         ({"DELAY": "3"}, None),
     ],
 )
 def test_a_delayed_message_knows_when_it_was_due(properties: dict[str, str], due: int | None) -> None:
     expected = None if due is None else datetime(2023, 11, 14, 22, 13, 20, due, UTC)
     assert pulled(properties).deliver_at == expected
+
+
+@pytest.mark.parametrize("milliseconds", [2**63 - 1, -(2**63), 253_402_300_800_000])
+def test_a_time_beyond_the_years_1_to_9999_is_unknown(milliseconds: int) -> None:
+    message = pulled(born_ms=milliseconds, stored_ms=milliseconds)
+    assert (message.born_at, message.stored_at) == (None, None)
 
 
 def test_the_properties_of_the_sender_are_those_that_no_system_has_added() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import ssl
 from collections import Counter
 from collections.abc import Awaitable, Callable
@@ -71,6 +72,21 @@ async def test_who_gives_up_waiting_for_a_connection_does_not_end_it_for_others(
     impatient.cancel()
     assert (await patient).code == 0
     assert impatient.cancelled()
+    await pool.close()
+
+
+async def test_a_failed_connection_that_nobody_waits_for_any_more_is_not_logged(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    pool = Pool(credentials=nobody, mapped=lambda _: Address("127.0.0.1", 1))
+    impatient = asyncio.ensure_future(pool.call(Address("broker", 10911), 1, timeout=5))
+    await asyncio.sleep(0)
+    (opening,) = pool._opening.values()
+    impatient.cancel()
+    await asyncio.wait((opening, impatient))
+    del opening
+    gc.collect()
+    assert caplog.records == []
     await pool.close()
 
 

@@ -332,6 +332,16 @@ async def test_a_message_that_could_not_be_sent_back_before_the_end_is_read_agai
     assert broker.committed() in (0, None)
 
 
+async def test_the_largest_number_of_attempts_is_that_of_the_wire(start: Start) -> None:
+    """One more would end a recording, whose column has 32 bits."""
+    broker = await Broker().start(start)
+    broker.add(b"0", again=2**31 - 1)
+    handler = Handler()
+    async with consuming(broker, handler):
+        await handler.until(1)
+    assert handler.calls == [(b"0", 2**31 - 1)]
+
+
 async def test_a_retry_comes_with_its_topic_and_its_attempt(start: Start) -> None:
     broker = await Broker().start(start)
     broker.add(b"again", topic=RETRIES, again=2, RETRY_TOPIC="T")

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+
 import pytest
 from aiorocketmq._core.endpoint import Address, parse_addresses
 from aiorocketmq._remoting.routes import (
@@ -25,6 +27,14 @@ def test_a_strict_route_is_read() -> None:
     assert broker.addresses[1] == Address("fe80::1", 10911)
 
 
+def test_of_a_broker_that_is_listed_twice_the_first_entry_counts() -> None:
+    """Queues of equal names would be shared twice in a group, which stops its members."""
+    other = ROUTE.replace(b'"perm":6', b'"perm":4').replace(b"10911", b"10921")
+    lists = [json.loads(body) for body in (ROUTE, other)]
+    both = {key: lists[0][key] + lists[1][key] for key in ("brokerDatas", "queueDatas")}
+    assert parse_route(json.dumps(both).encode()) == parse_route(ROUTE)
+
+
 def test_a_loose_cluster_is_read() -> None:
     body = (
         b'{"brokerAddrTable":{"b":{"brokerAddrs":{1:"h:2"},"brokerName":"b","cluster":"c"}},'
@@ -44,6 +54,10 @@ def test_a_loose_cluster_is_read() -> None:
         ROUTE.replace(b"8", b'"8"'),
         ROUTE.replace(b":10911", b":x"),
         ROUTE.replace(b"8", b"2147483647"),
+        ROUTE.replace(b'"perm":6', b'"perm":1%s' % (b"0" * 30)),
+        ROUTE.replace(b"broker-a", b"broker\\n"),
+        ROUTE.replace(b"broker-a", b"b" * 256),
+        ROUTE.replace(b"broker-a", b"\\ud800"),
     ],
 )
 def test_a_body_that_is_no_route_is_refused(body: bytes) -> None:

@@ -20,6 +20,7 @@ from aiorocketmq import (
     RocketMQError,
     Timeouts,
 )
+from aiorocketmq._core import pauses
 from aiorocketmq._core.remoting.frame import ONE_WAY, Frame, encode
 from aiorocketmq._remoting.codes import RequestCode, ResponseCode
 from aiorocketmq.errors import (
@@ -217,6 +218,22 @@ async def test_a_server_that_hangs_up_when_asked_for_members_is_not_asked_withou
         assert loop.time() - begin > 0.5
 
 
+async def test_a_broker_that_notifies_of_a_change_in_each_answer_is_not_asked_without_end(
+    start: Start,
+) -> None:
+    notification = encode(Frame(code=RequestCode.NOTIFY_CONSUMER_IDS_CHANGED, opaque=1, flag=ONE_WAY))
+    script = Script()
+    script.answers[LIST] = lambda frame: (
+        encode(answer(frame, body=json.dumps({"consumerIdList": script.consumers}).encode())) + notification
+    )
+    server = await start(script)
+    loop = asyncio.get_running_loop()
+    begin = loop.time()
+    async with consumer(server, topics=["T"], timeouts=SOON):
+        await seen(server, LIST, 12)
+        assert loop.time() - begin > 0.5
+
+
 # Offsets
 
 
@@ -363,6 +380,39 @@ async def test_a_broker_that_wants_the_same_pull_again_is_asked_with_pauses(star
         assert "wants" in str(reader.health().degraded)
 
 
+def onwards(frame: Frame, by: int) -> dict[str, str]:
+    return {"nextBeginOffset": str(int(frame.fields["queueOffset"]) + by)}
+
+
+NOTHING: dict[str, Reply] = {
+    "not found": lambda frame: answer(frame, NOT_FOUND, onwards(frame, 0)),
+    "found elsewhere": lambda frame: answer(frame, AGAIN, onwards(frame, 1)),
+    "moved on": lambda frame: answer(frame, MOVED, onwards(frame, 1)),
+}
+
+
+@pytest.mark.parametrize("reply", NOTHING)
+async def test_a_broker_that_does_not_wait_for_messages_is_asked_with_pauses(
+    start: Start, reply: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(pauses, "FREE_ANSWERS", 0)
+    server = await start(Script({PULL: NOTHING[reply]}))
+    loop = asyncio.get_running_loop()
+    async with consumer(server) as reader:
+        begin = loop.time()
+        reader.assign([QUEUE])
+        await seen(server, PULL, 9)
+        assert loop.time() - begin > 0.3
+
+
+async def test_what_a_broker_passes_over_by_a_filter_causes_no_pause(start: Start) -> None:
+    server = await start(Script({PULL: NOTHING["found elsewhere"]}))
+    async with consumer(server, filters={QUEUE.topic: "A"}) as reader:
+        reader.assign([QUEUE])
+        async with asyncio.timeout(8 * pauses.LONGEST_IDLE):
+            await seen(server, PULL, 20 * pauses.FREE_ANSWERS)
+
+
 @pytest.mark.parametrize(
     "body",
     [
@@ -373,6 +423,7 @@ async def test_a_broker_that_wants_the_same_pull_again_is_asked_with_pauses(star
         b'{"offsetTable":{"x":1}}',
         b'{"offsetTable":{{"brokerName":"broker-a","queueId":0,"topic":"T"}:-5}}',
         b'{"offsetTable":{{"brokerName":"broker-a","queueId":0,"topic":"T"}:"7"}}',
+        b'{"offsetTable":{{"brokerName":"broker-a","queueId":0,"topic":"T"}:9223372036854775808}}',
     ],
 )
 async def test_a_reset_that_cannot_be_read_moves_nothing_and_is_logged(

@@ -10,7 +10,7 @@ from aiorocketmq._core.settings import Declaration
 from aiorocketmq._session import retrying
 from aiorocketmq._session.retrying import Tolerance
 from aiorocketmq._session.session import Session
-from aiorocketmq._transport.network import Environment
+from aiorocketmq._transport.network import Environment, LoopClock
 from aiorocketmq.config import Timeouts
 from aiorocketmq.errors import (
     BusyError,
@@ -34,6 +34,15 @@ class Least(Random):
 
     def random(self) -> float:
         return 0.0
+
+
+class Still(LoopClock):
+    """A clock that only the test moves."""
+
+    now = 100.0
+
+    def time(self) -> float:
+        return self.now
 
 
 class Loop:
@@ -81,6 +90,23 @@ async def test_pauses_grow_with_failures_in_a_row_and_polls_are_short_meanwhile(
     assert loop.session.last_success is not None
     assert tolerance.poll_length(20.0) == 20.0
     assert [loop.fails(error) for error in (BUSY, BUSY, GONE)] == pytest.approx([0.02, 0.04, 0.8])
+
+
+async def test_only_empty_answers_at_once_and_in_a_row_cause_pauses(loop: Loop) -> None:
+    """A wait that ended because the clock of a test was advanced was a wait."""
+    tolerance, clock = loop.tolerance, Still()
+    loop.session.network.clock = clock
+
+    def answered(*, after: float = 0.0, brings: bool = False) -> float:
+        tolerance.poll_length(20.0)
+        clock.now += after
+        return tolerance.pause_after(brings=brings)
+
+    assert [answered() for _ in range(9)] == [*[0.0] * 8, 0.01]
+    assert answered(brings=True) == 0.0
+    assert [answered() for _ in range(9)][-1] == 0.01
+    assert answered(after=0.25) == 0.0
+    assert [answered(after=0.125) for _ in range(9)][-1] == 0.01
 
 
 @pytest.mark.parametrize("kind", [IllegalFilterError, PermissionDeniedError, TypeMismatchError])

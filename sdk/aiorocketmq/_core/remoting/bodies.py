@@ -121,8 +121,8 @@ def parse_offsets(body: bytes) -> dict[MessageQueue, int]:
     if not isinstance(table, dict):
         raise ValueError("offsets by queue expected")
     offsets = {parse_queue(loads(key.encode())): value for key, value in table.items()}
-    if not all(type(value) is int for value in offsets.values()):
-        raise ValueError("an offset is no whole number")
+    if not all(type(value) is int and -(2**63) <= value < 2**63 for value in offsets.values()):
+        raise ValueError("an offset is no whole number of 64 bits")
     return {queue: value for queue, value in offsets.items() if isinstance(value, int)}
 
 

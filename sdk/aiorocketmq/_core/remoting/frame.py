@@ -13,6 +13,8 @@ from enum import IntEnum
 from types import MappingProxyType
 from typing import NamedTuple
 
+from aiorocketmq._core.remoting.json_dialect import check_text
+
 MAX_FRAME = 16 * 1024 * 1024
 """Bytes of one whole frame, length field included; a peer closes the connection on a larger one."""
 CLIENT_VERSION = 475
@@ -181,6 +183,7 @@ def _from_json(header: bytes, body: bytes) -> Frame:
     try:
         text = header.decode().strip()
         values, end = _DECODER.raw_decode(text)
+        check_text(text, values)
     except (ValueError, RecursionError) as error:
         raise MalformedFrameError("a header is not JSON text") from error
     if end < len(text):

@@ -14,18 +14,30 @@ _SCALAR = re.compile(r'"(?:[^"\\]|\\.)*"|-?\d+(?:\.\d+)?(?:[eE][+-]?\d+)?|true|f
 
 
 def loads(source: bytes) -> JsonValue:
-    """Return the value of `source`; ValueError if it is JSON of neither kind.
+    """Return the value of `source`; ValueError if it is JSON of neither kind, or fails `check_text`.
 
     A key that is not text becomes the compact JSON text of itself, with sorted keys: `0` becomes `"0"`, and an object
     `{"queueId":0,"topic":"T"}` the text of that object, which a second `loads` parses."""
     text = source.decode()
     try:
-        strict: JsonValue = json.loads(text)
+        value: JsonValue = json.loads(text)
     except RecursionError:
         raise ValueError("JSON nested too deeply") from None
     except ValueError:
-        return _Reader(text).whole()
-    return strict
+        value = _Reader(text).whole()
+    check_text(text, value)
+    return value
+
+
+def check_text(source: str, value: object) -> None:
+    """Raise ValueError if `value`, which was read from `source`, has a lone surrogate, which no UTF-8 can encode.
+
+    Only escapes can make one, and a name with one could be neither sent, logged nor compared as Java does."""
+    if "\\ud" in source or "\\uD" in source:
+        try:
+            json.dumps(value, ensure_ascii=False).encode()
+        except RecursionError:
+            raise ValueError("JSON nested too deeply") from None
 
 
 class _Reader:

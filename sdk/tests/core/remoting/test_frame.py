@@ -114,6 +114,7 @@ def test_a_damaged_header_is_a_frame_or_malformed_and_nothing_else(
         (struct.pack(">ii", 6, 2) + b"{]", "not JSON"),
         (struct.pack(">ii", 6, 2) + b"[]", "not an object"),
         (struct.pack(">ii", 16, 12) + b'{"code":"x"}', "no 32-bit integer"),
+        (struct.pack(">ii", 23, 19) + b'{"remark":"\\ud800"}', "not JSON"),
         (struct.pack(">ii", 21, 17) + b'{"extFields":[1]}', "extFields"),
         (struct.pack(">ii", 8, 1 << 24 | 4) + b"abcd", "too short"),
     ],

@@ -49,11 +49,18 @@ def test_objects_may_be_keys_and_are_read_again_from_the_key() -> None:
         b"nope",
         b"{0:" * 5000,
         b"[" * 100_000,
+        b'["\\ud800"]',
+        b'{0:"\\uDFFF"}',
+        b'{"\\ud800":1}',
     ],
 )
 def test_text_of_neither_kind_is_refused(text: bytes) -> None:
     with pytest.raises(ValueError):  # noqa: PT011  any reason will do
         loads(text)
+
+
+def test_characters_of_two_escapes_are_read() -> None:
+    assert loads(b'{0:"\\ud83d\\ude00"}') == {"0": "😀"}
 
 
 def test_bytes_that_are_no_utf_8_are_refused() -> None:
