@@ -144,6 +144,17 @@ async def test_both_ways_to_delay_mean_the_same_moment(broker: FakeBroker, produ
     assert abs(second - first) < 60_000_000
 
 
+async def test_a_delay_counts_from_the_call_and_not_from_a_later_attempt(broker: FakeBroker) -> None:
+    await broker.create_topic("later", type="DELAY")
+    with_hook = Seen()
+    async with Producer(broker.endpoint, hooks=[with_hook]) as watched:
+        with broker.faults.fail("SendMessage", "UNAVAILABLE", times=2):
+            await watched.send(Message("later", b"x", delay=3600))
+    attempts = [(event.attempt, event.due_us) for event in with_hook.events if isinstance(event, SendEvent)]
+    assert {attempt for attempt, _ in attempts} == {1, 2, 3}
+    assert len({due for _, due in attempts}) == 1
+
+
 async def test_an_undelayed_message_cannot_be_recalled(producer: Producer) -> None:
     receipt = await producer.send(Message("orders", b"x"))
     with pytest.raises(UsageError, match="has no recall handle"):
