@@ -197,14 +197,16 @@ async def by_age(fixture: Fixture) -> None:
 async def in_message_group(fixture: Fixture) -> None:
     """A message group whose first messages are deleted, leased, waiting or not yet read, continues with the first one
     left, as attempt 1, and in order."""
-    # Of messages of which so many are too old, how many of the first are leased at the deletion, or were acked.
-    for old, leased, is_acked in (
-        (1, 0, False),
-        (1, 1, False),
-        (2, 1, False),
-        (2, 2, False),
-        (3, 0, False),
-        (3, 1, True),
+    # Of messages of which so many are too old, how many of the first are leased at the deletion, and what their
+    # consumer has done by then.
+    for old, leased, done in (
+        (1, 0, ""),
+        (1, 1, ""),
+        (2, 1, ""),
+        (2, 2, ""),
+        (2, 2, "the first released"),
+        (3, 0, ""),
+        (3, 1, "acked"),
     ):
         topic, consumer = await fixture.subscribed(1, type="FIFO", ordered=True)
         await fixture.target.admin.set_retention(RETENTION)
@@ -212,9 +214,11 @@ async def in_message_group(fixture: Fixture) -> None:
         await fixture.clock.sleep(RETENTION - 10.0)
         held = await consumer.take(leased, batch=leased, settle=False, invisible=60.0) if leased else []
         fresh = await fixture.send(topic, "new0", "new1", "new2", group="g")
-        if is_acked:
+        if done == "acked":
             assert not (await consumer.receive()).deliveries, "delivered behind an un-acked head"
             await consumer.ack(*held)
+        elif done:
+            assert code_of(await consumer.client.change_invisible(held[0], 0.0)) == "OK"
         await fixture.clock.sleep(OLD - RETENTION + 10.0)
         await fixture.target.admin.delete_expired()
         for sent in fresh:
@@ -222,7 +226,7 @@ async def in_message_group(fixture: Fixture) -> None:
             await consumer.ack(delivery)
             found = (delivery.id, delivery.attempt)
             assert found == (sent.id, 1), (
-                f"{delivery} instead of {sent.message.body!r}: {old} old, {leased} leased{' and acked' * is_acked}"
+                f"{delivery} instead of {sent.message.body!r}: {old} old, {leased} leased, {done}"
             )
 
 
