@@ -369,12 +369,13 @@ class ReceivedMessage:
     if not TYPE_CHECKING:  # type checkers know the fields, and must reject all other names
 
         def __getattr__(self, name: str) -> object:
-            """Called for fields that were not parsed from the wire yet: parses them all, once."""
+            """Called for fields that were not parsed from the wire yet: parses them all.
+
+            Threads may do that at one time, such as a recorder's: all get the same values."""
             rest = None if name == "_rest" else self._rest
-            if rest is None:
-                raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
-            rest(self)
-            return getattr(self, name)
+            if rest is not None:
+                rest(self)
+            return object.__getattribute__(self, name)
 
     def __repr__(self) -> str:
         return (

@@ -79,7 +79,6 @@ async def unpack(message: ReceivedMessage, record: Record, network: Network) -> 
 
 def _read_rest(record: Record, message: ReceivedMessage) -> None:
     """Parse the fields that `received` has deferred."""
-    message._rest = None
     properties = record.properties()
     message.raw_properties = MappingProxyType(properties)
     message.properties = MappingProxyType(
@@ -106,3 +105,4 @@ def _read_rest(record: Record, message: ReceivedMessage) -> None:
     message._stored_us = known_us(record.stored_ms * 1000)
     due = properties.get("TIMER_DELIVER_MS") or properties.get("TIMER_OUT_MS") or ""
     message._deliver_us = known_us(int(due) * 1000) if _MILLISECONDS.fullmatch(due) else None
+    message._rest = None  # last, as another thread may read the fields meanwhile

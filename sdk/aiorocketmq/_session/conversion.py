@@ -356,7 +356,6 @@ third of the work of receiving. With a larger one, the body would be kept twice 
 
 def _read_rest(message: pb.Message, received: ReceivedMessage) -> None:
     """Parse the fields that `message_from_wire` has deferred."""
-    received._rest = None
     system = message.system_properties
     travelled = message.user_properties
     raw = MappingProxyType(dict(travelled)) if travelled else _NO_PROPERTIES
@@ -374,6 +373,7 @@ def _read_rest(message: pb.Message, received: ReceivedMessage) -> None:
     received._deliver_us = (
         timestamp_us(system.delivery_timestamp) if system.HasField("delivery_timestamp") else None
     )
+    received._rest = None  # last, as another thread may read the fields meanwhile
 
 
 Travelled: TypeAlias = pb.Message

@@ -1,9 +1,18 @@
 """Fields that handlers rarely look at are read from the wire when they are first asked for."""
 
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
+
 import pytest
 from aiorocketmq._core.endpoint import parse_endpoint
+from aiorocketmq._core.remoting.properties import write_properties
+from aiorocketmq._core.remoting.records import Record, masked_crc
+from aiorocketmq._remoting.messages import received
 from aiorocketmq._session import conversion
-from aiorocketmq.message import MessageType, ReceivedMessage
+from aiorocketmq.message import MessageQueue, MessageType, ReceivedMessage
 from aiorocketmq.wire import messages as pb
 
 HERE = parse_endpoint("127.0.0.1:8081")
@@ -54,3 +63,34 @@ def test_a_field_that_does_not_exist_is_an_attribute_error(name: str) -> None:
     for message in (arrived(), arrived(5000)):
         with pytest.raises(AttributeError, match=f"'ReceivedMessage' object has no attribute '{name}'"):
             getattr(message, name)
+
+
+@pytest.fixture
+def busy_threads() -> Iterator[None]:
+    """Threads take turns as often as they can."""
+    before = sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)
+    yield
+    sys.setswitchinterval(before)
+
+
+def arrived_by_pull() -> ReceivedMessage:
+    record = Record(3, 7, "orders", b"x", write_properties({"TAGS": "paid"}), crc=masked_crc(b"x"))
+    return received(record, MessageQueue("orders", "broker-a", 3), "billing", 1000)[0]
+
+
+@pytest.mark.parametrize("arrive", [partial(arrived, tag="paid"), arrived_by_pull])
+@pytest.mark.usefixtures("busy_threads")
+def test_threads_that_read_one_message_get_the_same(arrive: Callable[[], ReceivedMessage]) -> None:
+    """A recorder's thread reads messages while their handlers do."""
+    for _ in range(300):
+        message, together = arrive(), threading.Barrier(3)
+
+        def read(message: ReceivedMessage = message, together: threading.Barrier = together) -> object:
+            together.wait()
+            late: list[object] = [message.stored_at, message.priority, message.tag]
+            return tuple(late)
+
+        with ThreadPoolExecutor(3) as threads:
+            results = {each.result() for each in [threads.submit(read) for _ in range(3)]}
+        assert results == {(message.stored_at, None, "paid")}
