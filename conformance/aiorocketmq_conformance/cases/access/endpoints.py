@@ -47,8 +47,8 @@ async def verify_message(fixture: Fixture) -> None:
 
 @case("life.namespace-isolated", rules=("R14.7",), level=EXTENSION, needs=("namespace",))
 async def namespace_isolated(fixture: Fixture) -> None:
-    """Topics of the same name in two namespaces are isolated; their routes, and those of their dead letters, have the
-    names that were asked for."""
+    """Topics of the same name in two namespaces are isolated, their messages can be settled; their routes, and those of
+    their dead letters, have the names that were asked for."""
     name, group = fixture.fresh("topic"), fixture.fresh("group")
     sides = {}
     for namespace in ("x", "y"):
@@ -60,9 +60,10 @@ async def namespace_isolated(fixture: Fixture) -> None:
             resource.resource_namespace = namespace
         await sides[namespace].send_settings(settings)
     for namespace, client in sides.items():
-        message = requests.message(name, namespace)
-        message.topic.resource_namespace = namespace
-        assert code_of(await client.send(message)) == "OK"
+        for body in (namespace, f"{namespace} again"):
+            message = requests.message(name, body)
+            message.topic.resource_namespace = namespace
+            assert code_of(await client.send(message)) == "OK"
     for namespace, client in sides.items():
         request = pb.ReceiveMessageRequest(batch_size=32)
         request.group.CopyFrom(requests.resource(group, namespace))
@@ -70,19 +71,28 @@ async def namespace_isolated(fixture: Fixture) -> None:
         requests.duration(request.invisible_duration, LEASE)
         answer = await client.receive_raw(request, deadline=LEASE)
         bodies = [delivery.message.body for delivery in answer.deliveries]
-        assert bodies == [namespace.encode()], f"namespace {namespace} receives {bodies}"
-        (delivery,) = answer.deliveries
+        expected = [namespace.encode(), f"{namespace} again".encode()]
+        assert bodies == expected, f"namespace {namespace} receives {bodies}"
+        delivery, other = answer.deliveries
+        named: dict[str, Any] = {"group": request.group, "topic": request.message_queue.topic}
+        change = pb.ChangeInvisibleDurationRequest(
+            **named, receipt_handle=delivery.handle, message_id=delivery.id
+        )
+        requests.duration(change.invisible_duration, LEASE)
+        changed: pb.ChangeInvisibleDurationResponse = await client.unary("ChangeInvisibleDuration", change)
+        assert code_of(changed) == "OK"
+        entry = pb.AckMessageEntry(message_id=other.id, receipt_handle=other.handle)
+        assert (
+            code_of(await client.unary("AckMessage", pb.AckMessageRequest(**named, entries=[entry]))) == "OK"
+        )
         forward = pb.ForwardMessageToDeadLetterQueueRequest(
-            group=request.group,
-            topic=request.message_queue.topic,
-            receipt_handle=delivery.handle,
-            message_id=delivery.id,
+            **named, receipt_handle=changed.receipt_handle, message_id=delivery.id
         )
         assert code_of(await client.unary("ForwardMessageToDeadLetterQueue", forward)) == "OK"
         for asked in (name, dead_letter_topic(group)):
             route = await client.query_route(asked, namespace=namespace)
-            named = {(each.topic.name, each.topic.resource_namespace) for each in route.message_queues}
-            assert named == {(asked, namespace)}, f"the route of {asked} in {namespace} is that of {named}"
+            found = {(each.topic.name, each.topic.resource_namespace) for each in route.message_queues}
+            assert found == {(asked, namespace)}, f"the route of {asked} in {namespace} is that of {found}"
 
 
 @case(

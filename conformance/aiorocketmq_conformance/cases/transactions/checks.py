@@ -11,7 +11,7 @@ from aiorocketmq_conformance.cases.shared.transactions import NEEDS, always, ope
 from aiorocketmq_conformance.fixture import Fixture, once_each
 from aiorocketmq_conformance.probe import requests
 from aiorocketmq_conformance.probe.checker import COMMIT, ROLLBACK, Check, beat
-from aiorocketmq_conformance.verdicts import NotApplicable
+from aiorocketmq_conformance.verdicts import Inconclusive, NotApplicable
 
 HOUR = 3600.0
 
@@ -88,6 +88,21 @@ async def check_unknown_repeats(fixture: Fixture) -> None:
     await tx.expect_checks(checker, 3)
     gaps = [later.at - earlier.at for earlier, later in itertools.pairwise(checks)]
     assert min(gaps) >= tx.interval - 1.5, f"checked again after {min(gaps):.1f} s"
+    once_each([half], await tx.consumer.take(1))
+
+
+@case("tx.commit-after-unknown", rules=("R9.1", "R9.13"), level=SHOULD, needs=NEEDS, timeout=200.0)
+async def commit_after_unknown(fixture: Fixture) -> None:
+    """After a check that was answered with an unknown resolution, the decision that the send allows is still free."""
+    tx = await open_transactions(fixture, needs_checks=True)
+    checker = await tx.checker(always(pb.TransactionResolution.TRANSACTION_RESOLUTION_UNSPECIFIED))
+    (half,) = await tx.prepare("m")
+    await tx.expect_checks(checker, 1)
+    waited = fixture.clock.now() - half.at
+    if waited > fixture.number("tx.memory") - 3.0:
+        raise Inconclusive(f"the first check came after {waited:.0f} s, when the send allowed none any more")
+    await fixture.clock.sleep(1.0)
+    assert await tx.end(half, COMMIT) == "OK"
     once_each([half], await tx.consumer.take(1))
 
 
