@@ -5,13 +5,16 @@ from __future__ import annotations
 import asyncio
 from math import floor
 
+from aiorocketmq._remoting.codes import ResponseCode
 from aiorocketmq.wire import messages as pb
 
-from aiorocketmq_conformance.case import INFORMATIONAL, SHOULD, case
+from aiorocketmq_conformance.case import EXTENSION, INFORMATIONAL, SHOULD, case
+from aiorocketmq_conformance.cases.shared.queues import REMOTING
 from aiorocketmq_conformance.consumer import LEASE, Consumer, Sent
 from aiorocketmq_conformance.fixture import Fixture, once_each
 from aiorocketmq_conformance.probe import requests
 from aiorocketmq_conformance.probe.answers import Delivery, code_of, seconds_of
+from aiorocketmq_conformance.probe.remoting_answers import response_text
 from aiorocketmq_conformance.tolerances import PROMPT, expiry_window, lag
 
 NEEDS = ("type.delay",)
@@ -81,6 +84,35 @@ async def sub_second(fixture: Fixture) -> None:
     by_id = {one.id: one for one in await consumer.take(3, within=3 * PROMPT)}
     for one in sent:
         check_time(fixture, one, by_id[one.id])
+
+
+@case(
+    "delay.over-remoting",
+    rules=("R4.19", "remoting-protocol.md 6.11"),
+    level=EXTENSION,
+    needs=(*NEEDS, *REMOTING),
+)
+async def over_remoting(fixture: Fixture) -> None:
+    """Over remoting, a delay as a level, in seconds or in milliseconds, or a delivery time, is kept to the fraction."""
+    topic, consumer = await prepared(fixture)
+    member = fixture.member()
+    delays = {
+        "level": (5.0, {"DELAY": "2"}),
+        "seconds": (4.0, {"TIMER_DELAY_SEC": "4"}),
+        "milliseconds": (2.7, {"TIMER_DELAY_MS": "2700"}),
+        "time": (3.4, {"TIMER_DELIVER_MS": str(floor(fixture.clock.wall() * 1000) + 3400)}),
+    }
+    sent_at = {}
+    for kind, (_, properties) in delays.items():
+        sent_at[kind] = fixture.clock.now()
+        answer = await member.send(topic, kind.encode(), {"UNIQ_KEY": requests.message_id(), **properties})
+        assert answer.code == ResponseCode.SUCCESS, response_text(answer)
+    for delivery in await consumer.take(len(delays), within=5.0 + 3 * PROMPT):
+        seconds, _ = delays[delivery.text]
+        late = delivery.at - sent_at[delivery.text] - seconds
+        assert late >= -fixture.number("early"), f"{delivery.text}: {-late:.3f} s too early"
+        latest = fixture.number("delay.high") + lag(fixture.target)
+        assert late <= latest, f"{delivery.text}: {late:.3f} s late, {latest:.1f} s are allowed"
 
 
 @case("delay.past", rules=("R4.18",), needs=NEEDS, params={"-20s": -20.0, "epoch": None})

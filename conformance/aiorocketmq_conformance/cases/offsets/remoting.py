@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Sequence
 
-from aiorocketmq._remoting.codes import ResponseCode
+from aiorocketmq._remoting.codes import RequestCode, ResponseCode
 
 from aiorocketmq_conformance.case import EXTENSION, MUST, SHOULD, case
 from aiorocketmq_conformance.cases.shared.queues import REMOTING, RemotingReader, over_remoting
@@ -335,6 +335,33 @@ async def reset_late_commit(fixture: Fixture) -> None:
         await reader.commit(5)
     assert await reader.committed() == 0
     assert await _moved(reader, 5) == 0
+
+
+@case("offset.reset-one-queue", rules=MOVED, level=EXTENSION, needs=REMOTING)
+async def reset_one_queue(fixture: Fixture) -> None:
+    """The reset of one queue moves no other, and others are committed as before; that of all moves each queue that can
+    be read, also one that is not written any more."""
+    topic, group, member = await fixture.topic(3), await fixture.group(), fixture.member()
+
+    async def committed(*offsets: int) -> list[int | None]:
+        """Commit offsets, one for each queue, and return what is committed then."""
+        for queue, offset in enumerate(offsets):
+            await member.commit(topic, group, offset, queue=queue)
+        return [number(await member.committed(topic, group, queue=queue), "offset") for queue in range(3)]
+
+    for queue in (0, 1, 1, 2, 2, 2):
+        await member.send(topic, b"m", queue=queue)
+    assert await committed(1, 2, 3) == [1, 2, 3]
+    await member.reset(topic, group, queueId=1, offset=0)
+    assert await committed() == [1, 0, 3]
+    assert await committed(0, 1, 2) == [0, 0, 2], "a queue was not committed because another one was reset"
+    assert (await member.pull(topic, group, 1, queue=1)).next_offset == 0
+    fields = {"topic": topic, "defaultTopic": "TBW102", "topicSysFlag": 0, "order": "false", "perm": 6}
+    fields |= {"topicFilterType": "SINGLE_TAG", "readQueueNums": 3, "writeQueueNums": 1}
+    answer = await member.ask(topic, RequestCode.UPDATE_AND_CREATE_TOPIC, fields)
+    assert answer.code == ResponseCode.SUCCESS, response_text(answer)
+    await member.reset(topic, group, None)
+    assert await committed() == [1, 2, 3]
 
 
 @case("offset.reset-late-pull", rules=MOVED, level=EXTENSION, needs=REMOTING)
