@@ -184,9 +184,7 @@ class SimpleConsumer:
             while True:
                 batch = await retried(poll, tolerance.delay_after)
                 tolerance.worked()
-                pause = tolerance.pause_after(brings=bool(batch))
-                if pause:
-                    await asyncio.sleep(pause)
+                await tolerance.rest(brings=bool(batch))
                 loop.fill(batch)
                 while (message := loop.next()) is not None:
                     yield message

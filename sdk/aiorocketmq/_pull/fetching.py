@@ -197,9 +197,7 @@ class Fetching:
                 if brings is None:
                     continue
                 tolerance.worked()
-                pause = tolerance.pause_after(brings=brings)
-                if pause:
-                    await asyncio.sleep(pause)
+                await tolerance.rest(brings=brings)
         except RocketMQError as error:
             logger.error("%s failed permanently: %s", watch.name, error, extra=self._session.log_fields())
             watch.failed(error)

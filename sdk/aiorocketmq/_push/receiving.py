@@ -229,16 +229,14 @@ class Receiving:
             if messages is None:
                 continue  # the loop's condition decides whether to continue
             tolerance.worked()
-            # A message without a lease is not handled.
-            pause = tolerance.pause_after(brings=any(message._lease for message in messages))
             if messages:
                 # Kept while nothing arrives: an ordered group gets the batch of a lost answer again by it (10.3).
                 attempt_id = self._new_attempt()
                 self._arrived(queue, messages)
                 if len(messages) >= room and not self._session.in_order:
                     self._help(queue)
-            if pause:
-                await asyncio.sleep(pause)
+            # A message without a lease is not handled.
+            await tolerance.rest(brings=any(message._lease for message in messages))
         self._polls.pop(queue, None)
         if queue not in self._assigned:
             self._room.pop(queue, None)

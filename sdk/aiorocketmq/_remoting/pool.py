@@ -75,43 +75,36 @@ class Pool:
         If a connection has broken, the request is repeated once on a new one, if it `repeats`: servers close
         connections that were idle for two minutes. If the server refuses the credentials, and there are others by now,
         it is repeated with these. Raises the error of the answer, UnreachableError, or ClosedError after `close`."""
-
-        async def attempt(credentials: Credentials | None) -> Frame:
-            signed = dict(fields or {})
-            if credentials is not None:
-                signed = sign(
-                    signed,
-                    body,
-                    access_key=credentials.access_key,
-                    secret_key=credentials.secret_key,
-                    session_token=credentials.session_token,
-                )
-            connection = await self._connection(address)
-            call = partial(
-                RemotingConnection.call,
-                code=code,
-                fields=signed,
-                body=body,
-                timeout=timeout,
-                topic=topic,
-                group=group,
-                accept=accept,
-            )
-            try:
-                return await call(connection)
-            except UnreachableError as error:
-                if connection.is_open or error.timed_out or not repeats:
-                    raise
-            return await call(await self._connection(address))
-
+        call = partial(
+            RemotingConnection.call,
+            code=code,
+            body=body,
+            timeout=timeout,
+            topic=topic,
+            group=group,
+            accept=accept,
+        )
         credentials = await self._credentials()
         try:
-            return await attempt(credentials)
+            return await self._attempt(
+                address, partial(call, fields=_signed(fields, body, credentials)), repeats
+            )
         except PermissionDeniedError:
             other = None if self._other_credentials is None else await self._other_credentials(credentials)
             if other is None:
                 raise
-        return await attempt(other)
+        return await self._attempt(address, partial(call, fields=_signed(fields, body, other)), repeats)
+
+    async def _attempt(
+        self, address: Address, call: Callable[[RemotingConnection], Awaitable[Frame]], repeats: bool
+    ) -> Frame:
+        connection = await self._connection(address)
+        try:
+            return await call(connection)
+        except UnreachableError as error:
+            if connection.is_open or error.timed_out or not repeats:
+                raise
+        return await call(await self._connection(address))
 
     async def close(self) -> None:
         """Close all connections; calls in flight raise ClosedError."""
@@ -161,3 +154,15 @@ class Pool:
     @staticmethod
     def _closed(address: Address) -> ClosedError:
         return ClosedError(f"the connections to {address} and others were closed", endpoint=str(address))
+
+
+def _signed(fields: Mapping[str, str] | None, body: bytes, credentials: Credentials | None) -> dict[str, str]:
+    if credentials is None:
+        return dict(fields or {})
+    return sign(
+        fields or {},
+        body,
+        access_key=credentials.access_key,
+        secret_key=credentials.secret_key,
+        session_token=credentials.session_token,
+    )

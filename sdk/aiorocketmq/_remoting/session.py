@@ -24,7 +24,7 @@ from aiorocketmq._remoting.replicas import Ask, Replicas, master_of
 from aiorocketmq._remoting.routes import READABLE, BrokerAddresses, Route
 from aiorocketmq._session.client import Client, description
 from aiorocketmq._session.retrying import retried
-from aiorocketmq._transport.credentials import PERIOD
+from aiorocketmq._transport.credentials import PERIOD, as_the_provider_failed
 from aiorocketmq._transport.trust import ssl_context
 from aiorocketmq.connection import Connection, ConnectionOptions, network_of
 from aiorocketmq.errors import (
@@ -113,10 +113,8 @@ class RemotingSession(Client):
 
         try:
             async with asyncio.timeout(self.timeouts.start) as scope:
-                try:
+                with as_the_provider_failed():
                     await self.network.credential_source.now()
-                except CredentialsProviderError as error:
-                    raise error.__cause__ or error from None  # of the application's credentials provider
                 await retried(self._introduce, delay_after)
         except TimeoutError:
             if not scope.expired():  # the application's own

@@ -123,6 +123,11 @@ class Tolerance:
         self._idle_answers = 0 if brings or waited >= AT_ONCE else self._idle_answers + 1
         return idle_pause(self._idle_answers, rng=self._session.environment.random)
 
+    async def rest(self, *, brings: bool) -> None:
+        """Wait for `pause_after` this answer."""
+        if pause := self.pause_after(brings=brings):
+            await asyncio.sleep(pause)
+
     def delay_after(self, error: RocketMQError) -> float | None:
         """Seconds until the next attempt after `error`; None if it is permanent.
 

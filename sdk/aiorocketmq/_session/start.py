@@ -11,10 +11,10 @@ from aiorocketmq._core.retries import start_delay
 from aiorocketmq._session.retrying import retried
 from aiorocketmq._session.routes import Routes
 from aiorocketmq._session.transport_errors import about
+from aiorocketmq._transport.credentials import as_the_provider_failed
 from aiorocketmq._transport.interface import Diagnosis
 from aiorocketmq.errors import (
     BusyError,
-    CredentialsProviderError,
     GroupNotFoundError,
     RocketMQError,
     ServerError,
@@ -50,10 +50,8 @@ async def start_within(session: Session, routes: Routes, first_call: FirstCall |
     attempt = _Attempt(session, routes, first_call)
     try:
         async with asyncio.timeout(session.timeouts.start) as scope:
-            try:
+            with as_the_provider_failed():
                 await session.sign()
-            except CredentialsProviderError as error:
-                raise error.__cause__ or error from None  # of the application's credentials provider
             await attempt.until_it_works()
     except TimeoutError:
         if not scope.expired():  # the application's own

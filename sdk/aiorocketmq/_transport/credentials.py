@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 
 from aiorocketmq._core.codes import Code
 from aiorocketmq._core.headers import HeaderSource
@@ -24,33 +25,36 @@ class CredentialSource:
     """The credentials of one connection, from a value or a provider."""
 
     def __init__(self, given: Credentials | CredentialsProvider | None, *, wall: Callable[[], float]) -> None:
-        self._given = given
+        self._provider: CredentialsProvider | None = None
+        self._current: Credentials | None = None
+        if given is None or isinstance(given, Credentials):
+            self._current = given
+        else:
+            self._provider = given
         self._wall = wall
         self._turn = asyncio.Lock()
-        self._current: Credentials | None = None
         self._asked_at = float("-inf")
 
     async def now(self) -> Credentials | None:
         """Return the current credentials; raises CredentialsProviderError."""
-        if self._given is None or isinstance(self._given, Credentials):
-            return self._given
-        async with self._turn:
-            if self._current is None or self._is_stale(self._current):
-                await self._ask(self._given)
-            return self._current
+        if self._provider is not None:
+            async with self._turn:
+                if self._current is None or self._is_stale(self._current):
+                    await self._ask(self._provider)
+        return self._current
 
     async def in_use(self) -> Credentials | None:
         """Return the credentials that the last request has brought, however old; None before the first one."""
-        return self._given if self._given is None or isinstance(self._given, Credentials) else self._current
+        return self._current
 
     async def other_than(self, refused: Credentials | None) -> Credentials | None:
         """Return other credentials than those that a server has just refused, None if there are none."""
-        if self._given is None or isinstance(self._given, Credentials):
+        if self._provider is None:
             return None
         async with self._turn:
             age = asyncio.get_running_loop().time() - self._asked_at
             if self._current == refused and age >= _REFUSED_PAUSE:
-                await self._ask(self._given)
+                await self._ask(self._provider)
             return None if self._current == refused else self._current
 
     async def _ask(self, provider: CredentialsProvider) -> None:
@@ -68,6 +72,15 @@ class CredentialSource:
         if current.expires_at is not None:
             return current.expires_at.timestamp() - self._wall() < MARGIN
         return asyncio.get_running_loop().time() - self._asked_at >= FRESH
+
+
+@contextmanager
+def as_the_provider_failed() -> Iterator[None]:
+    """Raise the error of the application's credentials provider itself: at a start, nothing else has failed."""
+    try:
+        yield
+    except CredentialsProviderError as error:
+        raise error.__cause__ or error from None
 
 
 class Signing:

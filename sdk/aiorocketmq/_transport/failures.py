@@ -31,13 +31,14 @@ _NEVER_SENT = (
     "name or service not known",
 )
 
-CALL_ERRORS = (
+END_ERRORS = (
     grpc.aio.AioRpcError,
     grpc.aio.UsageError,
     grpc.aio.InternalError,
     asyncio.InvalidStateError,
-    asyncio.CancelledError,
 )
+"""What a call of grpcio raises that has ended."""
+CALL_ERRORS = (*END_ERRORS, asyncio.CancelledError)
 """What a call of grpcio raises, except for bugs."""
 
 

@@ -27,7 +27,7 @@ with grpcio_settings():
     import grpc
     import grpc.aio
 
-from aiorocketmq._transport.failures import CALL_ERRORS, failed
+from aiorocketmq._transport.failures import CALL_ERRORS, END_ERRORS, failed
 
 logger = logging.getLogger("aiorocketmq.client")
 
@@ -173,13 +173,6 @@ def _target(endpoint: Endpoint) -> str:
     return f"dns:///{addresses}"
 
 
-_END_ERRORS = (
-    grpc.aio.AioRpcError,
-    grpc.aio.UsageError,
-    grpc.aio.InternalError,
-    asyncio.InvalidStateError,
-)
-"""CALL_ERRORS without cancellations."""
 _POLITE_SECONDS = 0.1
 """Seconds to write the end of a stream."""
 
@@ -305,6 +298,6 @@ class _Stream:
                 # A stream that still waits for its connection cannot be half-closed, and need not be.
                 async with asyncio.timeout(_POLITE_SECONDS):
                     await self._call.done_writing()
-            except (*_END_ERRORS, TimeoutError):
+            except (*END_ERRORS, TimeoutError):
                 logger.debug("the stream had ended before it was closed")
         self._call.cancel()
