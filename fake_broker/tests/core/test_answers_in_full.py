@@ -12,7 +12,8 @@ import pytest
 from aiorocketmq_fake.core.values.profile import Profile
 from aiorocketmq_fake.core.values.profiles import APACHE_5_5, APACHE_5_5_CLUSTER, DOCUMENTED, PROFILES
 
-from fake_broker.tests.chapters import CHAPTERS, TURNED, Told, read
+from fake_broker.tests.chapters.listed import CHAPTERS, TURNED, read
+from fake_broker.tests.chapters.told import Told
 from fake_broker.tests.story import check
 
 

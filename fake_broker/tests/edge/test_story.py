@@ -8,7 +8,7 @@ import pytest
 from aiorocketmq_fake.core.values.profiles import APACHE_5_5, DOCUMENTED
 from aiorocketmq_fake.edge.recording_rows import is_recorded, row_of
 
-from fake_broker.tests.chapters import CHAPTERS, TURNED, read
+from fake_broker.tests.chapters.listed import CHAPTERS, TURNED, read
 from fake_broker.tests.core.conftest import START, Desk
 from fake_broker.tests.story import check, play, shown
 
