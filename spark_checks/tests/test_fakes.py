@@ -238,6 +238,7 @@ CONVICTED: dict[str, tuple[str, str, str, set[str]]] = {
 """By case: check, invariant, verdict, and who recorded it. Clients alone cannot prove what others may explain."""
 
 
+@pytest.mark.slow
 async def test_brokers_are_convicted_of_what_they_did_and_of_nothing_else(
     spark: SparkSession, tmp_path: Path
 ) -> None:

@@ -135,6 +135,8 @@ class Judge:
         self._effort = effort
         self._tests: dict[str, pytest.Item] = {}
         self._load: Callable[[], bool] = lambda: True
+        self._is_loaded = True
+        """Whether the tests that were collected still belong to the modules that are loaded."""
 
     def collect(self, suites: Sequence[str], judge: Callable[[], None]) -> None:
         """Load modules, collect the tests of suites once, and judge; children run them without starting pytest."""
@@ -214,8 +216,7 @@ class Judge:
             log = os.open(self._copy.folder / ".log", os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
             for number in (1, 2):
                 os.dup2(log, number)
-            if not self._load():
-                self._tests = {}
+            self._is_loaded = self._load()
             answer.write_text(json.dumps(work(*arguments)), "utf-8")
             code = 0
         except BaseException:
@@ -226,10 +227,13 @@ class Judge:
     def _try_tests(self, ids: Sequence[str]) -> str:
         """Return the first test that fails, "import" if none can be collected."""
         seen = _FirstFailure()
-        if not self._tests:
-            code = pytest.main([*OPTIONS, "-x", *ids], plugins=[seen])
-            return seen.test or ("" if code == pytest.ExitCode.OK else IMPORT)
+        # What the map knows, may have another name since; pytest would refuse the whole list.
         items = [self._tests[each] for each in ids if each in self._tests]
+        if not items:
+            return ""
+        if not self._is_loaded:
+            code = pytest.main([*OPTIONS, "-x", *(item.nodeid for item in items)], plugins=[seen])
+            return seen.test or ("" if code == pytest.ExitCode.OK else IMPORT)
         items[0].config.pluginmanager.register(seen)
         for item, following in itertools.zip_longest(items, items[1:]):
             item.config.hook.pytest_runtest_protocol(item=item, nextitem=following)

@@ -136,6 +136,7 @@ async def test_a_server_that_answers_everything_with_an_error_is_not_judged_case
     assert page.count(f"<td>{reason}<small>") == 1
 
 
+@pytest.mark.slow
 async def test_a_refused_acknowledgement_blocks_what_needs_it_and_nothing_else(tmp_path: Path) -> None:
     blocked = {"simple.batch-cap", "reb.join-no-loss", "push.consume-10", "send.retry-keeps-id"}
     judged_all_the_same = {"send.receipt", "send.unknown-topic"}

@@ -233,15 +233,18 @@ async def test_a_check_is_answered_at_the_broker_that_has_asked(cluster: FakeBro
         for number in range(3):
             async with producer.transaction(Message("payments", b"%d" % number)) as transaction:
                 transaction.leave_unknown()
-        async with asyncio.timeout(10):
-            # No longer than until they ask: a broker forgets its question after 30 seconds.
-            while not all(checked := [any_of(TransactionChecked, each.take()) for each in events]):
-                assert not any(checked)
-                await cluster.clock.advance(seconds=5)
-            for each in events:
-                async for event in each:
-                    if isinstance(event, TransactionEnded):
-                        break
+        seen: list[list[object]] = [[] for _ in events]
+
+        def every(kind: type) -> bool:
+            for each, some in zip(events, seen, strict=True):
+                some += each.take()
+            return all(any_of(kind, some) for some in seen)
+
+        # No longer than until they ask: a broker forgets its question after 30 seconds.
+        while not every(TransactionChecked):
+            assert not any(any_of(TransactionChecked, some) for some in seen)
+            await cluster.clock.advance(seconds=5)
+        await until(lambda: every(TransactionEnded))
     assert sorted(message.body for message in cluster.messages("payments")) == [b"0", b"1", b"2"]
 
 

@@ -484,7 +484,10 @@ def cells() -> list[Cell]:
     return result
 
 
-@pytest.mark.parametrize("client", STORIES)
+@pytest.mark.parametrize(
+    "client",
+    [pytest.param(each, marks=pytest.mark.slow) if each == "PushConsumer" else each for each in STORIES],
+)
 async def test_the_user_sees_of_a_fault_what_the_page_says(client: str) -> None:
     """Cells are played side by side, each on a broker of its own: most of them wait for time-outs, which are real."""
     at_once = asyncio.Semaphore(AT_ONCE)

@@ -294,6 +294,7 @@ async def test_in_ordered_groups_no_two_members_read_a_queue_at_a_time(place: Pl
     assert max(news.seen.values()) == 1
 
 
+@pytest.mark.slow
 async def test_the_audit_of_a_recording_with_moves_reports_no_violation(place: Place, tmp_path: Path) -> None:
     pytest.importorskip("pyarrow")
     pytest.importorskip("pyspark")
@@ -321,9 +322,12 @@ async def test_members_beyond_the_queues_have_none(place: Place) -> None:
     news = News()
     async with AsyncExitStack() as stack:
         members = [await stack.enter_async_context(Member(place, topic, group, news)) for _ in range(3)]
-        await news.until(lambda: sorted(len(member.queues) for member in members) == [0, 1, 1])
-        owned = [queue for member in members for queue in member.queues]
-        assert sorted(queue.id for queue in owned) == [0, 1], "and nobody shares one"
+        # Until all know of the last one, a member may still have the queue of another.
+        await news.until(
+            lambda: (
+                sorted(tuple(queue.id for queue in member.queues) for member in members) == [(), (0,), (1,)]
+            )
+        )
 
 
 async def test_a_listener_may_commit_revoked_queues_and_none_may_later(place: Place) -> None:
