@@ -125,6 +125,10 @@ class RemotingProbe:
         assert broker.master is not None, f"the broker of {topic} has no master"
         return await self._request(broker.master, code, fields or {}, body, hold=hold)
 
+    async def ask_name_server(self, code: RequestCode, fields: Mapping[str, object] | None = None) -> Frame:
+        """Send a request to the name server; return the response, whatever its code."""
+        return await self._request(self._name_server, code, fields or {})
+
     async def broker_of(self, topic: str) -> BrokerAddresses:
         """Return the first broker of a topic in its route."""
         if topic not in self._brokers:
@@ -134,7 +138,7 @@ class RemotingProbe:
     async def route(self, topic: str) -> Route:
         """Return the current route of a topic. Request 105."""
         fields = {"topic": topic, "acceptStandardJsonOnly": "true"}
-        answer = await self._request(self._name_server, RequestCode.GET_ROUTEINFO_BY_TOPIC, fields)
+        answer = await self.ask_name_server(RequestCode.GET_ROUTEINFO_BY_TOPIC, fields)
         assert answer.code == ResponseCode.SUCCESS, (
             f"the route of {topic} was answered with {response_text(answer)}"
         )

@@ -51,7 +51,7 @@ class InspectionRequests:
             queue = self._core.queue(config.name, queue_id)
             assert queue is not None
             figures = {
-                "lastUpdateTimestamp": _milliseconds(queue.latest),
+                "lastUpdateTimestamp": _milliseconds(queue.latest or 0.0),
                 "maxOffset": queue.max_offset,
                 "minOffset": queue.min_offset,
             }
@@ -67,7 +67,7 @@ class InspectionRequests:
             if topic in ("", each.topic)
         }
         config = self._core.topic(topic)
-        if config is not None and self._core.has_group(group):
+        if config is not None:
             stored = {**{(topic, queue_id): 0 for queue_id in range(config.read_queues)}, **stored}
         table: list[tuple[object, object]] = []
         for (name, queue_id), offset in sorted(stored.items()):
@@ -101,7 +101,8 @@ class InspectionRequests:
             targets[queue_id] = offset if offset != _BY_TIME else self._at(request, config.name, queue_id)
             if not queue.min_offset <= targets[queue_id] <= queue.max_offset + 1:
                 text = (
-                    f"Target offset {targets[queue_id]} not in {queue.min_offset} to {queue.max_offset + 1}"
+                    f"Target offset {targets[queue_id]} not in consume queue range "
+                    f"[{queue.min_offset}-{queue.max_offset + 1}]"
                 )
                 raise RequestError(ResponseCode.SYSTEM_ERROR, text)
         for queue_id, target in targets.items():
@@ -119,21 +120,26 @@ class InspectionRequests:
 
     def query(self, request: Request) -> Frame:
         """Find the newest messages of a topic by key, or by the client's message id."""
-        config, key = self._topic(request), request.text("key")
+        topic, key = request.text("topic"), request.text("key")
         first, last = request.number("beginTimestamp", 0), request.number("endTimestamp", 2**63 - 1)
         by_id = request.truth("_UNIQUE_KEY_QUERY")
         matches = [
             message
-            for message in self._core.messages(config.name)
+            for message in self._core.messages(topic)
             if (key == message.content.message_id if by_id else key in message.content.keys)
             and first <= message.store_timestamp * 1000 <= last
         ]
         most = max(request.number("maxNum", bits=32), 0)
         newest = sorted(matches, key=lambda message: message.position)[-most:] if most else []
+        last_found = newest[-1] if newest else None
+        fields = {
+            "indexLastUpdatePhyoffset": last_found.position if last_found else 0,
+            "indexLastUpdateTimestamp": _milliseconds(last_found.store_timestamp) if last_found else 0,
+        }
         if not newest:
             text = "can not find message, maybe time range not correct"
-            return answer(code=ResponseCode.QUERY_NOT_FOUND, remark=text)
-        return answer(body=self._records(newest))
+            return answer(fields, code=ResponseCode.QUERY_NOT_FOUND, remark=text)
+        return answer(fields, self._records(newest))
 
     def view(self, request: Request) -> Frame:
         """Find a message by its log position."""
@@ -165,5 +171,5 @@ class InspectionRequests:
         return 0 if message is None else _milliseconds(message.store_timestamp)
 
 
-def _milliseconds(seconds: float | None) -> int:
-    return -1 if seconds is None else int(seconds * 1000 + 0.5)
+def _milliseconds(seconds: float) -> int:
+    return int(seconds * 1000 + 0.5)

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from aiorocketmq_fake.core.values import limits
 from aiorocketmq_fake.core.values.classic_model import Classic, SendBack
-from aiorocketmq_fake.core.values.codes import Resolution
+from aiorocketmq_fake.core.values.codes import Refusal, Resolution
 from aiorocketmq_fake.core.values.model import OutgoingMessage, SendOutcome
 from aiorocketmq_fake.edge.address import Address
 from aiorocketmq_fake.edge.driver import Driver
@@ -16,7 +16,7 @@ from aiorocketmq_fake.edge.remoting.frames import Frame
 from aiorocketmq_fake.edge.remoting.messages import outgoing
 from aiorocketmq_fake.edge.remoting.records import Member, host, message_id, read_batch
 from aiorocketmq_fake.edge.remoting.requests import Act, Request, answer
-from aiorocketmq_fake.edge.remoting_codes import RequestCode, ResponseCode
+from aiorocketmq_fake.edge.remoting_codes import RequestCode, ResponseCode, response_code
 
 __all__ = ["Sending"]
 
@@ -72,15 +72,18 @@ class Sending:
         messages = tuple(_message(request, topic, member) for member in members)
         is_creating = request.text("defaultTopic") == limits.DEFAULT_TOPIC
         queues = min(request.number("defaultTopicQueueNums", bits=32), limits.CLASSIC_QUEUES_MAX)
-        outcomes = self._driver.run(
-            self._core.send_classic,
-            messages,
-            client_id=request.peer.client_id or request.peer.address,
-            new_queues=max(queues, 0) if is_creating else 0,
-        )
-        return self._sent(outcomes, own if is_batch else None)
+        try:
+            outcomes = self._driver.run(
+                self._core.send_classic,
+                messages,
+                client_id=request.peer.client_id or request.peer.address,
+                new_queues=max(queues, 0) if is_creating else 0,
+            )
+        except Refusal as refused:
+            return answer(_TRACE, code=response_code(refused.code), remark=refused.message)
+        return self._sent(outcomes, own, is_batch=is_batch)
 
-    def _sent(self, outcomes: tuple[SendOutcome, ...], outer: Member | None) -> Frame:
+    def _sent(self, outcomes: tuple[SendOutcome, ...], own: Member, *, is_batch: bool) -> Frame:
         first = outcomes[0]
         place = host(self._address.endpoint)
         fields: dict[str, object] = {
@@ -89,10 +92,11 @@ class Sending:
             "queueOffset": first.offset,
             **_TRACE,
         }
-        transaction_id = first.message_id if outer is None else outer.properties.get("UNIQ_KEY", "")
+        transaction_id = own.properties.get("UNIQ_KEY", "") if is_batch else first.message_id
         if transaction_id:
             fields["transactionId"] = transaction_id
-        if first.recall_handle:
+        # A message that waits for a level cannot be recalled.
+        if first.recall_handle and "DELAY" not in own.properties:
             fields["recallHandle"] = first.recall_handle
         return answer(fields)
 

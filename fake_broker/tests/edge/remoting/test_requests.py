@@ -493,7 +493,8 @@ async def test_a_silent_client_is_disconnected_after_120_seconds(patient_broker:
 async def test_a_delay_level_shows_in_the_message(patient_broker: FakeBroker) -> None:
     async with dial(patient_broker) as wire:
         sent = await wire.produce("t", b"x", "DELAY\x013\x02")
-        assert "recallHandle" in sent.fields
+        assert "recallHandle" not in sent.fields
+        assert "recallHandle" in (await wire.produce("t", b"x", "TIMER_DELAY_SEC\x0130\x02")).fields
         await patient_broker.clock.advance(seconds=9.9)
         assert (await wire.pulled("t")).code == 19
         await patient_broker.clock.advance(seconds=0.2)
