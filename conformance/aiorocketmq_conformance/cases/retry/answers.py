@@ -19,7 +19,8 @@ from aiorocketmq_conformance.cases.shared.queues import REMOTING, RemotingReader
 from aiorocketmq_conformance.fixture import Fixture
 from aiorocketmq_conformance.probe.remoting import send_fields
 
-QUEUES, SENT = 3, ("m0", "m1", "m2")
+QUEUES = 3
+SENT: tuple[str, ...] = ("m0", "m1", "m2")
 COMMITTED = 2
 INDEXED = 1.5
 """Seconds after which servers surely find messages by their keys."""
@@ -27,6 +28,7 @@ INLINE = 4
 """Flag of a pull that has its own filter."""
 FAR = 1 << 42
 """Beyond every time in milliseconds, and every position in a log."""
+Fields = dict[str, object]
 NAME_SERVER = frozenset(
     {
         RequestCode.GET_ROUTEINFO_BY_TOPIC,
@@ -73,14 +75,10 @@ class _Scene:
         """Return a queue of the topic, as JSON."""
         return {"brokerName": self.broker, "queueId": number, "topic": self.reader.topic}
 
-    def by_queue(self, **values: object) -> dict[str, object]:
-        """Return a table by queues: `values` by name are those of queue 0, and 0 in the others."""
-        return {
-            json.dumps(self.queue(number), separators=(",", ":")): {
-                name: value if number == 0 else 0 for name, value in values.items()
-            }
-            for number in range(QUEUES)
-        }
+    def by_queue(self, first: object, others: object) -> dict[str, object]:
+        """Return a table by queues, with one value for the first queue and one for each other."""
+        keys = [json.dumps(self.queue(number), separators=(",", ":")) for number in range(QUEUES)]
+        return {key: first if key == keys[0] else others for key in keys}
 
 
 @case(
@@ -143,7 +141,7 @@ def _queues(scene: _Scene) -> Iterator[Exchange]:
         fields = {**place, "consumerGroup": group, "setZeroIfNotFound": "false"}
         gives = {"offset": COMMITTED} if code is committed else {}
         yield Exchange(RequestCode.QUERY_CONSUMER_OFFSET, fields, code, gives)
-    commit = {**queue, "consumerGroup": group, "commitOffset": COMMITTED}
+    commit: Fields = {**queue, "consumerGroup": group, "commitOffset": COMMITTED}
     yield Exchange(RequestCode.UPDATE_CONSUMER_OFFSET, commit)
     yield Exchange(RequestCode.UPDATE_CONSUMER_OFFSET, {**commit, **unknown}, ResponseCode.TOPIC_NOT_EXIST)
     yield Exchange(
@@ -151,16 +149,16 @@ def _queues(scene: _Scene) -> Iterator[Exchange]:
         {**commit, "consumerGroup": scene.unknown},
         ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST,
     )
-    stats = scene.by_queue(lastUpdateTimestamp=int, maxOffset=len(SENT), minOffset=0)
+    stats: Fields = {"lastUpdateTimestamp": int, "maxOffset": len(SENT), "minOffset": 0}
+    table = scene.by_queue(stats, dict.fromkeys(stats, 0))
     yield Exchange(
-        RequestCode.GET_TOPIC_STATS_INFO, {"topic": topic}, body={"offsetTable": stats, "topicPutTps": float}
+        RequestCode.GET_TOPIC_STATS_INFO, {"topic": topic}, body={"offsetTable": table, "topicPutTps": float}
     )
     yield Exchange(RequestCode.GET_TOPIC_STATS_INFO, unknown, ResponseCode.TOPIC_NOT_EXIST)
-    progress = scene.by_queue(
-        brokerOffset=len(SENT), consumerOffset=COMMITTED, lastTimestamp=int, pullOffset=COMMITTED
-    )
-    none = scene.by_queue(brokerOffset=len(SENT), consumerOffset=0, lastTimestamp=0, pullOffset=0)
-    for name, table in ((group, progress), (scene.unknown, none)):
+    consumed: Fields = {"consumerOffset": COMMITTED, "pullOffset": COMMITTED, "lastTimestamp": int}
+    nothing: Fields = dict.fromkeys(consumed, 0)
+    for name, stats in ((group, consumed), (scene.unknown, nothing)):
+        table = scene.by_queue({"brokerOffset": len(SENT), **stats}, {"brokerOffset": 0, **nothing})
         yield Exchange(
             RequestCode.GET_CONSUME_STATS,
             {"consumerGroup": name, "topic": topic},
@@ -218,12 +216,13 @@ def _messages(scene: _Scene) -> Iterator[Exchange]:
     """Yield what reads messages."""
     topic, group = scene.reader.topic, scene.reader.group
     index = {"indexLastUpdateTimestamp": int, "indexLastUpdatePhyoffset": int}
-    for key, more, found in (
+    queries: tuple[tuple[str, Fields, tuple[str, ...] | None], ...] = (
         ("all", {}, SENT),
         ("m1", {}, SENT[1:2]),
         (scene.first_id, {"_UNIQUE_KEY_QUERY": "true"}, SENT[:1]),
         (scene.unknown, {}, None),
-    ):
+    )
+    for key, more, found in queries:
         query = {"topic": topic, "key": key, "maxNum": 32, "beginTimestamp": 0, "endTimestamp": FAR, **more}
         code = ResponseCode.QUERY_NOT_FOUND if found is None else ResponseCode.SUCCESS
         yield Exchange(RequestCode.QUERY_MESSAGE, query, code, index, found)
@@ -233,7 +232,7 @@ def _messages(scene: _Scene) -> Iterator[Exchange]:
         "consumerGroup": group, "topic": topic, "queueId": 0, "queueOffset": 0, "maxMsgNums": 2, "sysFlag": INLINE,
         "commitOffset": 0, "suspendTimeoutMillis": 0, "subscription": "*", "subVersion": 0, "expressionType": "TAG",
     }  # fmt: skip
-    for more, code, next_, end, found in (
+    pulls: tuple[tuple[Fields, ResponseCode, int, int, tuple[str, ...] | None], ...] = (
         ({}, ResponseCode.SUCCESS, 2, 3, SENT[:2]),
         ({"queueOffset": 2}, ResponseCode.SUCCESS, 3, 3, SENT[2:]),
         ({"queueOffset": 3}, ResponseCode.PULL_NOT_FOUND, 3, 3, None),
@@ -242,18 +241,20 @@ def _messages(scene: _Scene) -> Iterator[Exchange]:
         ({"queueId": 2}, ResponseCode.PULL_NOT_FOUND, 0, 0, None),
         ({"subscription": "C"}, ResponseCode.PULL_RETRY_IMMEDIATELY, 3, 3, None),
         ({"sysFlag": 0, "subVersion": scene.version}, ResponseCode.SUCCESS, 2, 3, SENT[:2]),
-    ):
+    )
+    for more, code, next_, end, found in pulls:
         gives = {
             "nextBeginOffset": next_, "minOffset": 0, "maxOffset": end, "suggestWhichBrokerId": 0,
             "topicSysFlag": 0, "groupSysFlag": 0,
         }  # fmt: skip
         yield Exchange(RequestCode.PULL_MESSAGE, {**pull, **more}, code, gives, found)
-    for more, code in (
+    refused: tuple[tuple[Fields, ResponseCode], ...] = (
         ({"queueId": QUEUES}, ResponseCode.INVALID_PARAMETER),
         ({"topic": scene.unknown}, ResponseCode.TOPIC_NOT_EXIST),
         ({"sysFlag": 0, "subVersion": scene.version + 1}, ResponseCode.SUBSCRIPTION_NOT_LATEST),
         ({"sysFlag": 0, "consumerGroup": scene.unknown}, ResponseCode.SUBSCRIPTION_NOT_EXIST),
-    ):
+    )
+    for more, code in refused:
         yield Exchange(RequestCode.PULL_MESSAGE, {**pull, **more}, code)
 
 
@@ -288,8 +289,9 @@ def _settings(scene: _Scene) -> Iterator[Exchange]:
         RequestCode.GET_ALL_SUBSCRIPTIONGROUP_CONFIG, body={"subscriptionGroupTable": {group: settings}}
     )
     reset = {"topic": topic, "group": group, "timestamp": -1, "isForce": "true"}
-    ends = {queue: sum(figures.values()) for queue, figures in scene.by_queue(end=len(SENT)).items()}
-    yield Exchange(RequestCode.INVOKE_BROKER_TO_RESET_OFFSET, reset, body={"offsetTable": ends})
+    yield Exchange(
+        RequestCode.INVOKE_BROKER_TO_RESET_OFFSET, reset, body={"offsetTable": scene.by_queue(len(SENT), 0)}
+    )
     for wrong, code in (
         ({"topic": scene.unknown}, ResponseCode.TOPIC_NOT_EXIST),
         ({"queueId": 0, "offset": 77}, ResponseCode.SYSTEM_ERROR),
