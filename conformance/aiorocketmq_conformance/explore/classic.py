@@ -15,10 +15,12 @@ from aiorocketmq._remoting.codes import RequestCode, ResponseCode, response_name
 from aiorocketmq.errors import UnreachableError
 
 from aiorocketmq_conformance.explore.background import Background
+from aiorocketmq_conformance.explore.expressions import filter_of
 from aiorocketmq_conformance.explore.plan import Step, TopicPlan
 from aiorocketmq_conformance.explore.producing import MARK, Producing
 from aiorocketmq_conformance.explore.scribe import Scribe
 from aiorocketmq_conformance.model.calls import (
+    EVERYTHING,
     UNKNOWN,
     Commit,
     Committed,
@@ -37,7 +39,6 @@ from aiorocketmq_conformance.model.calls import (
     Send,
     Unlock,
 )
-from aiorocketmq_conformance.model.filters import SQL, matches, shown
 from aiorocketmq_conformance.model.pulling import EMPTY, OUTSIDE
 from aiorocketmq_conformance.probe.remoting import RemotingProbe
 from aiorocketmq_conformance.probe.remoting_answers import number
@@ -167,9 +168,8 @@ class Classic:
         await asyncio.sleep(0)
 
     async def _pull(self, client: RemotingProbe, step: Step, topic: str, queue: int, offset: int) -> None:
-        begun, restarts, filter_ = self.scribe.instant(), self.scribe.restarts, step.text("filter")
+        begun, restarts, filter_ = self.scribe.instant(), self.scribe.restarts, filter_of(step.text("filter"))
         commit = offset if step.values["commits"] else None
-        is_sql = filter_.startswith(SQL)
         try:
             pulled = await client.pull(
                 topic,
@@ -178,7 +178,7 @@ class Classic:
                 queue=queue,
                 batch=step.integer("batch"),
                 poll=step.real("poll"),
-                filter_text=FilterText(shown(filter_), is_sql),
+                filter_text=FilterText(filter_.text, filter_.is_sql),
                 commit=commit,
             )
         except UnreachableError:
@@ -187,11 +187,11 @@ class Classic:
             self._lose(begun, client, topic, queue, commit)
             return
         deliveries = [self._delivered(record, begun) for record in pulled.records]
-        if not is_sql:
+        if not filter_.is_sql:
             # The server compares hashes of tags, and its clients the tags (R5.23).
-            deliveries = [one for one in deliveries if matches(filter_, one.content)]
+            deliveries = [one for one in deliveries if filter_.selects(one.content)]
         code = _CODES.get(pulled.code, pulled.name)
-        if filter_ != "*" and not deliveries and pulled.code in _SKIPPED:
+        if filter_ != EVERYTHING and not deliveries and pulled.code in _SKIPPED:
             code = EMPTY
         if self.scribe.restarts != restarts or pulled.next_offset is None:
             self._lose(begun, client, topic, queue, commit)

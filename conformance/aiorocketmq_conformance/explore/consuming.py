@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from aiorocketmq.wire import messages as pb
 
 from aiorocketmq_conformance.explore.background import Background
+from aiorocketmq_conformance.explore.expressions import filter_of
 from aiorocketmq_conformance.explore.plan import MESSAGE_GROUPS, ConsumerPlan, Step
 from aiorocketmq_conformance.explore.producing import content_of
 from aiorocketmq_conformance.explore.scribe import Scribe
@@ -18,6 +18,7 @@ from aiorocketmq_conformance.model.calls import (
     Assignment,
     Change,
     Delivered,
+    Filter,
     Forward,
     Gone,
     Instant,
@@ -25,7 +26,7 @@ from aiorocketmq_conformance.model.calls import (
     Receive,
     Settings,
 )
-from aiorocketmq_conformance.model.filters import LITE, SQL, shown
+from aiorocketmq_conformance.model.filters import lite
 from aiorocketmq_conformance.model.semantics import Semantics
 from aiorocketmq_conformance.probe import queues, requests
 from aiorocketmq_conformance.probe.answers import Delivery, Received, code_name, code_of, seconds_of
@@ -46,10 +47,10 @@ class Member:
     group: str
     topic: str
     limit: int
-    filter: str
+    filter: Filter
     kind: int
     """The type of the client."""
-    seen: list[str] = field(default_factory=list)
+    seen: list[Filter] = field(default_factory=list)
     """All its filters so far."""
     is_alive: bool = True
     polls: Background = field(default_factory=Background)
@@ -62,7 +63,7 @@ class Member:
     @property
     def is_lite(self) -> bool:
         """Whether it subscribes to lite topics."""
-        return self.filter.startswith(LITE)
+        return self.filter.is_lite
 
 
 @dataclass(slots=True, eq=False)
@@ -116,7 +117,7 @@ class Consuming:
         is_lite: bool = False,
     ) -> Member:
         """Let a consumer join a group; `is_lite`: it consumes lite topics."""
-        filter_ = _names(plan.names) if is_lite else plan.filter
+        filter_ = _names(plan.names) if is_lite else filter_of(plan.filter)
         kind = pb.ClientType.PUSH_CONSUMER if plan.renews else pb.ClientType.SIMPLE_CONSUMER
         if is_lite:
             # Apache's servers know no simple consumers of lite topics.
@@ -155,7 +156,7 @@ class Consuming:
                 action=pb.LiteSubscriptionAction.COMPLETE_ADD,
                 topic=requests.resource(member.topic),
                 group=requests.resource(member.group),
-                lite_topic_set=member.filter.removeprefix(LITE).split(),
+                lite_topic_set=member.filter.text.split(),
             )
             code = code_of(await member.client.unary("SyncLiteSubscription", request))
             assert code == "OK", f"subscriptions to lite topics were answered with {code}"
@@ -188,7 +189,8 @@ class Consuming:
 
     async def subscribe(self, member: Member, step: Step) -> None:
         """Change the filter of a consumer, also while it polls."""
-        member.filter = _names(step.integer("names")) if member.is_lite else step.text("filter")
+        is_lite = member.is_lite
+        member.filter = _names(step.integer("names")) if is_lite else filter_of(step.text("filter"))
         await self.send_settings(member)
 
     async def leave(self, member: Member, *, crashes: bool) -> None:
@@ -262,7 +264,7 @@ class Consuming:
 
     async def _receive(self, member: Member, batch: int, invisible: float, poll: float) -> None:
         begun, restarts = self._scribe.instant(), self._scribe.restarts
-        renews, expression, known = member.plan.renews, member.filter, len(member.seen)
+        renews, filter_, known = member.plan.renews, member.filter, len(member.seen)
         lease = self._semantics.renewed if renews else invisible
         code, deliveries, is_cancelled = UNKNOWN, list[Delivered](), True
         try:
@@ -272,7 +274,7 @@ class Consuming:
                 batch=batch,
                 invisible=None if renews else invisible,
                 poll=poll,
-                expression=_expression(expression),
+                expression=_expression(filter_),
                 auto_renew=renews,
             )
             code, is_cancelled = _code(received), False
@@ -290,7 +292,7 @@ class Consuming:
                     client=member.name,
                     group=member.group,
                     topic=member.topic,
-                    filter=_joined(expression, member.seen[known:]) if member.is_lite else expression,
+                    filter=_joined(filter_, *member.seen[known:]) if member.is_lite else filter_,
                     batch=batch,
                     invisible=lease,
                     poll=poll,
@@ -311,6 +313,7 @@ class Consuming:
 
     async def _pull(self, member: Member, step: Step, queue: int, offset: int) -> None:
         begun, restarts = self._scribe.instant(), self._scribe.restarts
+        filter_ = filter_of(step.text("filter"))
         received = await queues.pull(
             member.client,
             member.group,
@@ -318,7 +321,7 @@ class Consuming:
             offset,
             batch=step.integer("batch"),
             poll=step.real("poll"),
-            expression=_expression(step.text("filter")),
+            expression=_expression(filter_),
         )
         next_offset = received.next_offset
         if not member.is_alive or self._scribe.restarts != restarts or received.error or next_offset is None:
@@ -335,7 +338,7 @@ class Consuming:
                 offset=offset,
                 batch=step.integer("batch"),
                 poll=step.real("poll"),
-                filter=step.text("filter"),
+                filter=filter_,
                 code=_code(received),
                 deliveries=tuple(deliveries),
                 next_offset=next_offset,
@@ -512,20 +515,18 @@ class Consuming:
         return [held for held in candidates if held.member.group == group]
 
 
-def _names(bits: int) -> str:
+def _names(bits: int) -> Filter:
     """Return the filter of a consumer of some lite topics."""
-    return LITE + " ".join(name for place, name in enumerate(MESSAGE_GROUPS) if bits >> place & 1)
+    return lite(*(name for place, name in enumerate(MESSAGE_GROUPS) if bits >> place & 1))
 
 
-def _joined(first: str, others: Iterable[str]) -> str:
-    names = {name for each in (first, *others) for name in each.removeprefix(LITE).split()}
-    return LITE + " ".join(sorted(names))
+def _joined(*filters: Filter) -> Filter:
+    return lite(*{name for each in filters for name in each.text.split()})
 
 
-def _expression(filter_: str) -> pb.FilterExpression:
-    filter_ = "*" if filter_.startswith(LITE) else filter_
-    kind = pb.FilterType.SQL if filter_.startswith(SQL) else pb.FilterType.TAG
-    return pb.FilterExpression(type=kind, expression=shown(filter_))
+def _expression(filter_: Filter) -> pb.FilterExpression:
+    kind = pb.FilterType.SQL if filter_.is_sql else pb.FilterType.TAG
+    return pb.FilterExpression(type=kind, expression="*" if filter_.is_lite else filter_.text)
 
 
 def _code(received: Received) -> str:

@@ -6,6 +6,7 @@ import random
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
+from aiorocketmq_conformance.explore.expressions import SQL
 from aiorocketmq_conformance.explore.plan import (
     CLASSIC,
     MESSAGE_GROUPS,
@@ -16,7 +17,6 @@ from aiorocketmq_conformance.explore.plan import (
     TopicPlan,
     Value,
 )
-from aiorocketmq_conformance.model.filters import SQL
 
 # Two of them have the same 32-bit hash, others contain or resemble one another.
 TAGS = ("a", "b", "ab", "A", "Aa", "BB", None)

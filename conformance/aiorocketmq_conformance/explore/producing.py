@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 
 from aiorocketmq.wire import messages as pb
 
+from aiorocketmq_conformance.explore.expressions import PRICE, REGION, REGIONS, WEIGHT
 from aiorocketmq_conformance.explore.plan import Step, TopicPlan
 from aiorocketmq_conformance.explore.scribe import Scribe
 from aiorocketmq_conformance.model.calls import (
@@ -21,7 +22,6 @@ from aiorocketmq_conformance.model.calls import (
     Receipt,
     Send,
 )
-from aiorocketmq_conformance.model.filters import PRICE, REGION, REGIONS, WEIGHT
 from aiorocketmq_conformance.model.semantics import Semantics
 from aiorocketmq_conformance.probe import requests
 from aiorocketmq_conformance.probe.answers import DIGESTS, code_of

@@ -6,6 +6,7 @@ from collections.abc import Iterable
 
 from aiorocketmq_conformance.explore.plan import READERS
 from aiorocketmq_conformance.model.calls import (
+    EVERYTHING,
     Ack,
     Assignment,
     Change,
@@ -40,7 +41,6 @@ from aiorocketmq_conformance.model.calls import (
     Unlock,
     Violation,
 )
-from aiorocketmq_conformance.model.filters import shown
 
 
 def timeline(events: Iterable[Occurrence], violations: Iterable[Violation] = ()) -> list[str]:
@@ -114,7 +114,7 @@ def _text(event: Occurrence, names: dict[str, str]) -> str:
             )
             came = ", ".join(f"{one.content.body}/{one.attempt}" for one in event.deliveries)
             where = f"{short(event.topic)} for {short(event.group)}"
-            filter_ = "" if event.filter == "*" else f" {shown(event.filter)!r}"
+            filter_ = "" if event.filter == EVERYTHING else f" {event.filter.text!r}"
             cut = " (cut)" if event.is_cut else ""
             return f"{who} receives from {where}{filter_}, {request} -> {event.code or 'no response'} {came}{cut}"
         case Ack():
@@ -150,7 +150,7 @@ def _text(event: Occurrence, names: dict[str, str]) -> str:
         case Pull():
             came = ", ".join(one.content.body for one in event.deliveries)
             what = f"{short(event.topic)}, queue {event.queue} from {event.offset}, batch {event.batch}"
-            filter_ = "" if event.filter == "*" else f" {shown(event.filter)!r}"
+            filter_ = "" if event.filter == EVERYTHING else f" {event.filter.text!r}"
             commit = "" if event.commit is None else f", commits {event.commit}"
             return f"{who} pulls {what}{filter_}{commit} -> {event.code} {came}, next {event.next_offset}"
         case Commit():

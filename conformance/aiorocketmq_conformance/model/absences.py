@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from functools import partial
 
-from aiorocketmq_conformance.model.calls import Drained, Lag, Occurrence, Receive
+from aiorocketmq_conformance.model.calls import EVERYTHING, Drained, Lag, Occurrence, Receive
 from aiorocketmq_conformance.model.deliveries import EMPTY
 from aiorocketmq_conformance.model.knowledge import Act, Knowledge
 from aiorocketmq_conformance.model.state import DEAD_LETTERS, FOREVER, Copy
@@ -87,7 +87,7 @@ class Absences:
         if not least <= lag.in_flight <= most and not reading.was_reset:
             text = f"{lag.in_flight} messages in flight were reported, not {least} to {most}"
             knowledge.report("lag", text, lag.ended)
-        if knowledge.group(lag.group).ordered or reading.was_reset or reading.filters != {"*"}:
+        if knowledge.group(lag.group).ordered or reading.was_reset or reading.filters != {EVERYTHING}:
             return
         fresh = [copy for copy in self._waiting(lag.group, lag.topic) if copy.lease is None]
         least = sum(

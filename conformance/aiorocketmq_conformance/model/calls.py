@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import NamedTuple, TypeAlias
 
@@ -68,6 +68,20 @@ class Content:
     """Milliseconds since 1970."""
 
 
+@dataclass(frozen=True, slots=True)
+class Filter:
+    """Which messages a consumer selects; equal to another one with the same text."""
+
+    text: str
+    """As it is sent; of lite topics their names."""
+    selects: Callable[[Content], bool] = field(compare=False)
+    is_sql: bool = False
+    is_lite: bool = False
+
+
+EVERYTHING = Filter("*", lambda content: True)
+
+
 def differences(sent: Content, came: Content, *more: str) -> Iterator[tuple[str, object, object]]:
     """Yield name and values of what differs, but is the same in every delivery and check, as are `more`."""
     for name in ("body", "encoding", "tag", "keys", "properties", "born_ms", *more):
@@ -131,7 +145,7 @@ class Receive(Event):
 
     group: str
     topic: str
-    filter: str = "*"
+    filter: Filter = EVERYTHING
     batch: int = 32
     invisible: float = 30.0
     poll: float = 5.0
@@ -277,7 +291,7 @@ class Pull(OfQueue):
     offset: int
     batch: int
     poll: float
-    filter: str
+    filter: Filter
     code: str
     deliveries: tuple[Delivered, ...]
     next_offset: int

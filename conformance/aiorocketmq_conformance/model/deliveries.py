@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from functools import partial
 
-from aiorocketmq_conformance.model.calls import OK, Content, Delivered, Occurrence, Receive
-from aiorocketmq_conformance.model.filters import LITE, matches, shown
+from aiorocketmq_conformance.model.calls import EVERYTHING, OK, Content, Delivered, Occurrence, Receive
 from aiorocketmq_conformance.model.knowledge import Act, Knowledge
 from aiorocketmq_conformance.model.state import (
     FOREVER,
@@ -40,10 +39,10 @@ class Deliveries:
         """Take note of the filter: what it rejects is skipped for good."""
         readings = self._knowledge.readings
         reading = readings.setdefault((receive.group, receive.topic), Reading())
-        if receive.filter.startswith(LITE):
+        if receive.filter.is_lite:
             # What a client did not subscribe to waits; a group begins with the first message of each lite topic.
             reading.reads_whole = True
-            reading.filters.add("*")
+            reading.filters.add(EVERYTHING)
         else:
             reading.filters.add(receive.filter)
         reading.was_cut = reading.was_cut or receive.is_cut
@@ -127,9 +126,9 @@ class Deliveries:
         due = message.outgoing.deliver_at
         if origin is None and due is not None and (one.due is None or abs(one.due - due) > DUE):
             self._report("content", f"the delivery time {due:.3f} was delivered as {one.due}", one)
-        if not matches(receive.filter, sent):
+        if not receive.filter.selects(sent):
             what = f"the tag {sent.tag} and the properties {dict(sent.properties)}"
-            self._report("filter", f"{what} do not match the filter {shown(receive.filter)}", one)
+            self._report("filter", f"{what} do not match the filter {receive.filter.text}", one)
 
     def _check_visible(self, receive: Receive, one: Delivered, copy: Copy) -> None:
         knowledge, message = self._knowledge, copy.message
@@ -239,7 +238,7 @@ class Deliveries:
             return
         if topic is None or message.outgoing.content.topic != receive.topic:
             return
-        is_lite = receive.filter.startswith(LITE)
+        is_lite = receive.filter.is_lite
         if not 0 <= one.queue < topic.queues:
             self._report("queue", f"queue {one.queue} of a topic with {topic.queues}", one)
         own = f"{receive.topic}/{message.outgoing.content.message_group}" if is_lite else receive.topic

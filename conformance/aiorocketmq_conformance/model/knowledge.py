@@ -5,8 +5,15 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import TypeAlias
 
-from aiorocketmq_conformance.model.calls import Content, Instant, Pause, Receive, Violation, differences
-from aiorocketmq_conformance.model.filters import SQL, matches
+from aiorocketmq_conformance.model.calls import (
+    Content,
+    Filter,
+    Instant,
+    Pause,
+    Receive,
+    Violation,
+    differences,
+)
 from aiorocketmq_conformance.model.semantics import Semantics
 from aiorocketmq_conformance.model.state import (
     DEAD_LETTERS,
@@ -91,7 +98,7 @@ class Knowledge:
         starts = not self.semantics.starts_at_creation or reading.reads_whole
         if not starts and created.step >= message.begun.step:
             return False
-        return all(matches(each, message.outgoing.content) for each in reading.filters)
+        return all(each.selects(message.outgoing.content) for each in reading.filters)
 
     def visible(self, message: Sent) -> Interval:
         """Return when a message becomes visible for the first time; it never does if that is not certain."""
@@ -217,8 +224,8 @@ class Knowledge:
         return group, self.copy(group, message.outgoing.content.topic, message)
 
 
-def _collides(filter_: str, content: Content) -> bool:
+def _collides(filter_: Filter, content: Content) -> bool:
     """Return whether a tag that a filter does not name has the hash of one that it names."""
-    if filter_.startswith(SQL) or not content.tag or matches(filter_, content):
+    if filter_.is_sql or not content.tag or filter_.selects(content):
         return False
-    return hash_of(content.tag) in {hash_of(term.strip()) for term in filter_.split("||")}
+    return hash_of(content.tag) in {hash_of(term.strip()) for term in filter_.text.split("||")}

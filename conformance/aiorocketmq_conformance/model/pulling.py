@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from functools import partial
 
-from aiorocketmq_conformance.model.calls import OK, Delivered, Instant, Occurrence, Pull
-from aiorocketmq_conformance.model.filters import matches
+from aiorocketmq_conformance.model.calls import EVERYTHING, OK, Delivered, Instant, Occurrence, Pull
 from aiorocketmq_conformance.model.knowledge import Act, Knowledge
 
 EMPTY = "MESSAGE_NOT_FOUND"
@@ -53,12 +52,12 @@ class Pulling:
         if surely and took > semantics.wake + late:
             self._report(pull, f"a pull of stored messages took {took:.3f} s")
         count = len(pull.deliveries)
-        least = min(surely, pull.batch, semantics.batch_max) if pull.filter == "*" else 0
+        least = min(surely, pull.batch, semantics.batch_max) if pull.filter == EVERYTHING else 0
         if not least <= count <= min(pull.batch, semantics.batch_max) and not self._knowledge.trims:
             self._report(
                 pull, f"{count} messages were returned, not {least} to {min(pull.batch, semantics.batch_max)}"
             )
-        if not count and pull.filter == "*":
+        if not count and pull.filter == EVERYTHING:
             self._empty.append(pull)
             if took < pull.poll - 0.2:
                 self._report(pull, f"a pull of {pull.poll:g} s ended empty after {took:.3f} s")
@@ -88,7 +87,7 @@ class Pulling:
 
     def _check_next(self, pull: Pull) -> None:
         after = pull.deliveries[-1].offset + 1 if pull.deliveries else pull.offset
-        is_exact = pull.filter == "*"
+        is_exact = pull.filter == EVERYTHING
         if pull.next_offset < after or (is_exact and pull.next_offset != after):
             text = f"the next offset is {pull.next_offset}, not {after}{'' if is_exact else ' or more'}"
             self._report(pull, text)
@@ -99,9 +98,9 @@ class Pulling:
         if message is None or message.is_refused:
             self._report(pull, "a message was pulled that nobody sent", one.content.id)
             return
-        if not matches(pull.filter, message.outgoing.content):
+        if not pull.filter.selects(message.outgoing.content):
             self._report(pull, "a message was pulled that does not match the filter", message.id)
-        is_elsewhere = one.offset < expected if pull.filter != "*" else one.offset != expected
+        is_elsewhere = one.offset < expected if pull.filter != EVERYTHING else one.offset != expected
         if is_elsewhere or one.queue != pull.queue or one.content.topic != pull.topic:
             where = f"offset {one.offset} of queue {one.queue} of {one.content.topic}"
             self._report(pull, f"{where} was pulled, not {expected}", message.id)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from aiorocketmq_conformance.model.calls import Delivered, Instant, Outgoing, Receive
+from aiorocketmq_conformance.model.calls import EVERYTHING, Delivered, Filter, Instant, Outgoing, Receive
 
 FOREVER = float("inf")
 NEVER = Instant(FOREVER, 1 << 60)
@@ -100,7 +100,7 @@ class Lease:
         # Redeliveries are read from another queue, behind some that were given up, and filters skip messages.
         return (
             mine.attempt == 1
-            and self.receive.filter == "*"
+            and self.receive.filter == EVERYTHING
             and all(
                 mine.offset <= other.offset
                 for other in self.receive.deliveries
@@ -155,7 +155,7 @@ class Group:
 class Reading:
     """A group that consumes a topic."""
 
-    filters: set[str] = field(default_factory=set)
+    filters: set[Filter] = field(default_factory=set)
     """All filters of its receives: each receive skips for good what its filter rejects."""
     reads_whole: bool = False
     """It was reset to the beginning."""

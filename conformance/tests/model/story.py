@@ -42,6 +42,7 @@ from aiorocketmq_conformance.model.calls import (
     Trim,
     Unlock,
 )
+from aiorocketmq_conformance.model.filters import tags
 from aiorocketmq_conformance.model.judgement import judge
 from aiorocketmq_conformance.model.semantics import Semantics, semantics_of
 from aiorocketmq_conformance.targets.declarations import APACHE_NUMBERS, DOCUMENTED_NUMBERS
@@ -277,7 +278,7 @@ class Story:
                 offset=offset,
                 batch=batch,
                 poll=poll,
-                filter=selected,
+                filter=tags(selected),
                 code=code or ("OK" if names else "MESSAGE_NOT_FOUND"),
                 deliveries=deliveries,
                 next_offset=first + len(names) if next_offset is None else next_offset,

@@ -1,13 +1,13 @@
-"""Filters of the model mean what servers read: the fake's parser, in both dialects, agrees with them."""
+"""Filters of plans mean what servers read: the fake's parser, in both dialects, agrees with them."""
 
 from __future__ import annotations
 
 import random
 
 import pytest
+from aiorocketmq_conformance.explore.expressions import SQL, filter_of
 from aiorocketmq_conformance.explore.producing import properties_of
 from aiorocketmq_conformance.model.calls import Content
-from aiorocketmq_conformance.model.filters import SQL, matches, shown
 from aiorocketmq_fake.core.filters.sql.parser import parse
 from aiorocketmq_fake.core.values.sql_dialect import PUBLISHED, SERVER
 
@@ -20,12 +20,13 @@ def content(tag: str | None, salt: int = 0) -> Content:
 def test_an_expression_means_what_servers_read(dialect: object) -> None:
     source, selected = random.Random(4), 0
     for number in range(400):
-        node = parse(shown(f"{SQL}{number}"), dialect)  # type: ignore[arg-type]  # one of two dialects
+        filter_ = filter_of(f"{SQL}{number}")
+        node = parse(filter_.text, dialect)  # type: ignore[arg-type]  # one of two dialects
         for _ in range(20):
             one = content(source.choice((None, "a", "ab")), source.randrange(240))
             values = dict(one.properties) | ({} if one.tag is None else {"TAGS": one.tag})
-            is_selected = matches(f"{SQL}{number}", one)
-            assert is_selected is (node.evaluate(values.get) is True), (shown(f"{SQL}{number}"), values)
+            is_selected = filter_.selects(one)
+            assert is_selected is (node.evaluate(values.get) is True), (filter_.text, values)
             selected += is_selected
     assert 1000 < selected < 7000
 
@@ -43,4 +44,4 @@ def test_an_expression_means_what_servers_read(dialect: object) -> None:
     ],
 )
 def test_a_list_of_tags(filter_: str, selected: list[str | None]) -> None:
-    assert [tag for tag in ("a", "ab", None) if matches(filter_, content(tag))] == selected
+    assert [tag for tag in ("a", "ab", None) if filter_of(filter_).selects(content(tag))] == selected

@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import pytest
 from aiorocketmq_conformance.model.calls import Receive
+from aiorocketmq_conformance.model.filters import lite as subscribed, tags
 
 from conformance.tests.model.story import APACHE, DOCUMENTED, Story
 
@@ -109,23 +110,25 @@ PAIRS: dict[str, tuple[str, Story, Story]] = {
     # Lite topics
     "a message of another lite topic": (
         "filter",
-        lite("y").receive("m", filter="lite:x z", changes={"message_group": "y"}),
-        lite("y").receive("m", filter="lite:x y", changes={"message_group": "y"}),
+        lite("y").receive("m", filter=subscribed("x", "z"), changes={"message_group": "y"}),
+        lite("y").receive("m", filter=subscribed("x", "y"), changes={"message_group": "y"}),
     ),
     "a lite topic that nobody has read in the end": (
         "lost",
-        lite("y").at(1).receive(begun=0, filter="lite:x").at(20).drained(),
+        lite("y").at(1).receive(begun=0, filter=subscribed("x")).at(20).drained(),
         lite("y")
         .at(1)
-        .receive("m", filter="lite:y", changes={"message_group": "y"})
+        .receive("m", filter=subscribed("y"), changes={"message_group": "y"})
         .ack("m")
         .at(20)
         .drained(),
     ),
     "one offset for two messages of a lite topic": (
         "offset",
-        lite("x").send("n", message_group="x").receive("m", "n", filter="lite:x", place=(0, 0), changes=IN_X),
-        lite("x").receive("m", filter="lite:x", place=(0, 0), changes=IN_X),
+        lite("x")
+        .send("n", message_group="x")
+        .receive("m", "n", filter=subscribed("x"), place=(0, 0), changes=IN_X),
+        lite("x").receive("m", filter=subscribed("x"), place=(0, 0), changes=IN_X),
     ),
     # Committed offsets, ends of queues, members and locks
     "another offset than the committed one": (
@@ -236,8 +239,8 @@ PAIRS: dict[str, tuple[str, Story, Story]] = {
     "body changed": ("content", sent().receive("m", changes={"body": "other"}), leased()),
     "filter ignored": (
         "filter",
-        Story().send("m", tag="a").receive("m", changes={"tag": "a"}, filter="b||c"),
-        Story().send("m", tag="a").receive("m", changes={"tag": "a"}, filter="b||a"),
+        Story().send("m", tag="a").receive("m", changes={"tag": "a"}, filter=tags("b||c")),
+        Story().send("m", tag="a").receive("m", changes={"tag": "a"}, filter=tags("b||a")),
     ),
     "more than the batch": (
         "receive",
@@ -372,11 +375,11 @@ PAIRS: dict[str, tuple[str, Story, Story]] = {
     "lost": ("lost", leased().at(20).drained(), leased().ack("m").at(20).drained()),
     "skipped for good by a filter": (
         "lost",
-        Story().send("m", tag="a").receive("m", changes={"tag": "a"}, filter="a").at(20).drained(),
+        Story().send("m", tag="a").receive("m", changes={"tag": "a"}, filter=tags("a")).at(20).drained(),
         Story()
         .send("m", tag="a")
         .at(5)
-        .receive(begun=0, filter="b")
+        .receive(begun=0, filter=tags("b"))
         .receive("m", changes={"tag": "a"})
         .at(20)
         .drained(),
