@@ -24,7 +24,6 @@ from aiorocketmq_conformance.model.calls import (
     EndTransaction,
     Forward,
     GroupCreated,
-    History,
     Instant,
     Occurrence,
     Outgoing,
@@ -35,6 +34,7 @@ from aiorocketmq_conformance.model.calls import (
     Settings,
     TopicCreated,
 )
+from aiorocketmq_conformance.model.filters import tags
 from aiorocketmq_conformance.probe.answers import code_name, code_of, seconds_of
 
 from tools.simulation.loop import START, VirtualLoop
@@ -90,7 +90,7 @@ class BrokerDoor(Door):
 
     def __init__(self, machine: Machine, loop: VirtualLoop, *, latency: float) -> None:
         """A response leaves at most `latency` seconds after the broker has decided on it."""
-        self.history = History()
+        self.history: list[Occurrence] = []
         self.stored: dict[str, int] = {}
         """How often each message, by its body, may have been stored."""
         self.accepted: dict[str, float] = {}
@@ -127,7 +127,7 @@ class BrokerDoor(Door):
 
     def _happened(self, event: Occurrence, begun: Instant | None = None) -> None:
         """Add what has happened since `begun`, or just now."""
-        self.history.add(replace(event, begun=begun or self.instant(), ended=self.instant()))
+        self.history.append(replace(event, begun=begun or self.instant(), ended=self.instant()))
 
     # Administration
 
@@ -237,7 +237,7 @@ class BrokerDoor(Door):
             )
         elif command.HasField("recover_orphaned_transaction_command"):
             check, at = command.recover_orphaned_transaction_command, self.instant()
-            self.history.add(
+            self.history.append(
                 Check(
                     begun=at,
                     ended=at,
@@ -305,7 +305,7 @@ class BrokerDoor(Door):
             Receive(
                 group=request.group.name,
                 topic=request.message_queue.topic.name,
-                filter=request.filter_expression.expression,
+                filter=tags(request.filter_expression.expression),
                 batch=request.batch_size,
                 invisible=seconds_of(request.invisible_duration),
                 poll=seconds_of(request.long_polling_timeout),

@@ -170,7 +170,7 @@ class Promises:
         return any(
             isinstance(event, Receive) and event.group == group.name and event.is_cut
             for door in self._doors
-            for event in door.history.events
+            for event in door.history
         )
 
     def _handled(self, group: GroupPlan, number: int, handlings: list[Handling]) -> Iterator[Broken]:

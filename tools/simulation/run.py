@@ -188,7 +188,7 @@ class Simulation:
         skew = sum(abs(each.value) for each in self._world.faults if each.kind in ("jump", "skew"))
         semantics = replace(semantics, immunity=semantics.immunity - skew)
         for machine in self._machines:
-            events = machine.door.history.events
+            events = machine.door.history
             violations = judge(events, semantics)
             broken += [Broken(f"model: {each.rule}", f"{each.at.at:.3f} {machine.name}: {each.text}")
                        for each in violations]  # fmt: skip

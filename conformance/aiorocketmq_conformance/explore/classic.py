@@ -110,7 +110,7 @@ class Classic:
             for notice in client.notices:
                 at = self.scribe.instant(notice.at - self.scribe.started)
                 told = Noticed(begun=at, ended=at, client=client.client_id, group=notice.group)
-                self.scribe.history.add(told)
+                self.scribe.history.append(told)
 
     async def beat(self) -> None:
         """Send the heartbeats of members."""

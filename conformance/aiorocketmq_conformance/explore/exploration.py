@@ -86,9 +86,9 @@ async def _execute(plan: Plan, target: Target) -> Outcome:
     except TimeoutError:
         failed.append(Violation("hang", "the history did not end in time", execution.scribe.instant()))
     semantics = semantics.slower(target.clock.traffic.slowest_answer())
-    violations = (*judge(execution.scribe.history.events, semantics), *failed)
-    lines = tuple(timeline(execution.scribe.history.events, violations)) if violations else ()
-    return Outcome(plan, violations, lines, len(execution.scribe.history.events))
+    violations = (*judge(execution.scribe.history, semantics), *failed)
+    lines = tuple(timeline(execution.scribe.history, violations)) if violations else ()
+    return Outcome(plan, violations, lines, len(execution.scribe.history))
 
 
 def abilities_of(broker: BrokerUnderTest) -> Abilities:

@@ -145,7 +145,7 @@ class Producing:
 
     def _note_check(self, client: ProbeClient, check: pb.RecoverOrphanedTransactionCommand) -> None:
         at = self._scribe.instant()
-        self._scribe.history.add(
+        self._scribe.history.append(
             Check(
                 begun=at,
                 ended=at,

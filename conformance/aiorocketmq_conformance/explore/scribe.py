@@ -7,7 +7,7 @@ import itertools
 from bisect import bisect_left
 from dataclasses import replace
 
-from aiorocketmq_conformance.model.calls import History, Instant, Occurrence
+from aiorocketmq_conformance.model.calls import Instant, Occurrence
 from aiorocketmq_conformance.probe.clock import Clock, DrivenClock
 
 LATENCY = 2.0
@@ -18,7 +18,7 @@ class Scribe:
     """The history of one execution, and its time."""
 
     def __init__(self, clock: Clock) -> None:
-        self.history = History()
+        self.history: list[Occurrence] = []
         self.clock = clock
         self.is_exact = isinstance(clock, DrivenClock)
         """Whether responses arrive at the moment at which the server decides."""
@@ -49,7 +49,7 @@ class Scribe:
 
     def add(self, begun: Instant, event: Occurrence) -> None:
         """Append a call that began at an instant and ends now."""
-        self.history.add(replace(event, begun=begun, ended=self.instant()))
+        self.history.append(replace(event, begun=begun, ended=self.instant()))
 
     async def settle(self) -> None:
         """Wait until the responses to what was done have arrived, as far as that can be known."""

@@ -26,8 +26,6 @@ class Absences:
                 yield event.ended.step, partial(self.lag, event)
             case Drained():
                 yield event.ended.step, partial(self.drained, event)
-            case _:
-                pass
 
     def end_receive(self, receive: Receive) -> None:
         """Judge an empty poll of a normal group: no message was visible all the time before its end."""

@@ -424,17 +424,6 @@ Occurrence: TypeAlias = (
 )  # fmt: skip
 
 
-@dataclass(slots=True)
-class History:
-    """The events of one run, in any order."""
-
-    events: list[Occurrence] = field(default_factory=list)
-
-    def add(self, event: Occurrence) -> None:
-        """Append an event."""
-        self.events.append(event)
-
-
 @dataclass(frozen=True, slots=True)
 class Violation:
     """A response that the model does not allow."""

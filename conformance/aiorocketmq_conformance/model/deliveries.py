@@ -5,16 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from functools import partial
 
-from aiorocketmq_conformance.model.calls import EVERYTHING, OK, Content, Delivered, Occurrence, Receive
+from aiorocketmq_conformance.model.calls import EVERYTHING, OK, Delivered, Occurrence, Receive
 from aiorocketmq_conformance.model.knowledge import Act, Knowledge
-from aiorocketmq_conformance.model.state import (
-    FOREVER,
-    Copy,
-    Interval,
-    Lease,
-    Reading,
-    Sent,
-)
+from aiorocketmq_conformance.model.state import FOREVER, Copy, Interval, Lease, Reading, Sent
 
 DUE = 0.002
 """Servers store times in milliseconds."""
@@ -173,11 +166,8 @@ class Deliveries:
             visible = self._knowledge.available(receive.group, copy)
             is_early = one.at.at < visible.low - self._knowledge.semantics.early
             if is_early and not self._is_behind_a_gap(receive, copy):
-                until = (
-                    "it is renewed"
-                    if visible.low == FOREVER
-                    else f"{visible.low - one.at.at:.3f} s too early"
-                )
+                early = f"{visible.low - one.at.at:.3f} s too early"
+                until = "it is renewed" if visible.low == FOREVER else early
                 self._report("lease", f"delivered again while it is leased: {until}", one)
 
     def _check_attempt(self, receive: Receive, one: Delivered, copy: Copy) -> None:
@@ -255,9 +245,7 @@ class Deliveries:
             text = f"delivered from offset {one.offset}; its receipt has {message.offset}"
             self._report("offset", text, one)
         if message.outgoing.content.message_group and topic.type == "FIFO":
-            queues = {
-                queue for other_message in self._beside(message) for queue, _ in other_message.positions
-            }
+            queues = {queue for beside in self._beside(message) for queue, _ in beside.positions}
             if len(queues | {one.queue}) > 1:
                 self._report("order", "a message group is spread over several queues", one)
 
@@ -348,6 +336,3 @@ class Deliveries:
 def _short(value: object) -> str:
     text = repr(value)
     return text if len(text) <= 40 else f"{text[:37]}..."
-
-
-__all__ = ["Content", "Deliveries"]

@@ -46,8 +46,6 @@ class Lifecycle:
                 yield event.begun.step, partial(self.restarted, event)
             case Gone():
                 yield event.begun.step, partial(self.left, event)
-            case _:
-                pass
 
     def created(self, event: TopicCreated | GroupCreated) -> None:
         """Take note of a topic or a group."""

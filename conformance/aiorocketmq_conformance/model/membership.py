@@ -63,8 +63,6 @@ class Membership:
                 yield event.ended.step, partial(self.unlocked, event)
             case Restart():
                 yield event.ended.step, partial(self.restarted, event)
-            case _:
-                pass
 
     def joined(self, event: Joined) -> None:
         """Take note of a heartbeat."""

@@ -42,8 +42,6 @@ class Offsets:
                 yield event.ended.step, partial(self.told, event)
             case Ends():
                 yield event.ended.step, partial(self._ends.append, event)
-            case _:
-                pass
 
     def begin(self, event: Commit | Pull) -> None:
         """Let a commit take effect, or not yet."""

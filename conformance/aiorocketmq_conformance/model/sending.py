@@ -43,8 +43,6 @@ class Sending:
                 yield event.ended.step, partial(self.checked, event)
             case Recall():
                 yield event.ended.step, partial(self.recalled, event)
-            case _:
-                pass
 
     def begin_send(self, send: Send) -> None:
         """Take note of messages that may be delivered from now on."""

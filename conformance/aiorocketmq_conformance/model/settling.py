@@ -50,8 +50,6 @@ class Settling:
             case Forward():
                 yield event.begun.step, partial(self.begin_forward, event)
                 yield event.ended.step, partial(self.end_forward, event)
-            case _:
-                pass
 
     def state_of(self, call: Ack | Change | Forward, id_: str, handle: str, ended: Instant) -> State:
         """Return the state of a handle from the begin of a call until `ended`."""
