@@ -53,6 +53,7 @@ DOCUMENTED_NUMBERS: Mapping[str, Number] = MappingProxyType(
         "group.closed-lookup": "taken",  # the same if only administrators create groups
         "group.receive": "refused",  # a receive of an unknown group
         "receive.illegal-sql": "ILLEGAL_FILTER_EXPRESSION",
+        "sql.reads": "as published",  # or as Apache: absent values are false, text behind an expression is skipped
         "restart.high": 1.0,  # a restart takes no longer than this
         "order.grain": "group",
         "handle.checks": "lease",  # a handle is good while its lease is alive
@@ -97,6 +98,7 @@ APACHE_NUMBERS: Mapping[str, Number] = MappingProxyType(
         "group.closed-lookup": "refused",  # measured, local mode and separate proxy
         "group.receive": "made",
         "receive.illegal-sql": "INTERNAL_SERVER_ERROR",  # measured
+        "sql.reads": "as Apache",  # measured with 671 expressions on 5.5.0 and 5.3.3
         "retry.steps": "1 5 10 30 60 120 180 240 300 360 420 480 540 600 1200 1800 3600 7200",  # measured
         "send.busy": "INTERNAL_SERVER_ERROR",  # R1.9: the local mode has no better code
         "lite.scan": 120.0,  # R4.34

@@ -10,7 +10,8 @@ from aiorocketmq_fake.core.values.codes import Code, FilterType, MessageType, Re
 from aiorocketmq_fake.core.values.model import FilterExpression, OutgoingMessage, StoredMessage
 from aiorocketmq_fake.core.values.profiles import APACHE_5_5
 
-TABLE: dict[str, Any] = json.loads((Path(__file__).parent / "live_table.json").read_text())
+FILE = Path(__file__).parents[4] / "conformance/aiorocketmq_conformance/cases/filters/sql_table.json"
+TABLE: dict[str, Any] = json.loads(FILE.read_text())
 
 
 def stored(message_id: str, tag: str, keys: list[str], properties: dict[str, str]) -> StoredMessage:
