@@ -182,6 +182,19 @@ def test_behind_a_cluster_each_message_of_a_batch_has_its_own_attempt(make_apach
     assert [d.attempt for d in desk.receive()] == [2, 1]
 
 
+def test_a_suspended_batch_counts_where_the_profile_says_so(make_apache: Any) -> None:
+    """R6.15."""
+    for counts, attempts in ((True, [1, 2, 3]), (False, [1, 1, 1])):
+        desk = make_apache(ordered=True, type=TopicType.FIFO, fields={"ordered_suspend_counts": counts})
+        send(desk, "m0")
+        seen = []
+        for _ in attempts:
+            delivery = desk.one()
+            seen.append(delivery.attempt)
+            desk.change(delivery, 0.0, suspend=True)
+        assert seen == attempts
+
+
 def test_each_message_of_a_batch_has_its_own_attempt_in_the_contract(lanes: Any) -> None:
     send(lanes, "m0")
     lanes.receive()

@@ -118,6 +118,11 @@ def test_impossible_settings_are_refused(desk: Any, fields: dict[str, float]) ->
     assert desk.broker.retention().disk_used == 0.0
 
 
+def test_the_shortest_retention_is_a_millisecond(desk: Any) -> None:
+    keep(desk, retention=0.0001)
+    assert desk.broker.retention().retention == 0.001
+
+
 # By lack of room
 
 

@@ -47,6 +47,14 @@ async def test_every_broker_routes_to_all(cluster: FakeBroker, connect: Callable
     assert len(answer.message_queues) == 6
 
 
+async def test_the_members_of_a_group_are_those_at_any_broker(
+    cluster: FakeBroker, connect: Callable[..., Any]
+) -> None:
+    for node, client_id in zip(cluster.brokers, ("b", "c", "a"), strict=True):
+        await connect(node, client_id=client_id).subscribe("g", "t")
+    assert {group.name: group.client_ids for group in cluster.groups()}["g"] == ("a", "b", "c")
+
+
 async def test_consumers_are_assigned_to_all_brokers(
     cluster: FakeBroker, connect: Callable[..., Any]
 ) -> None:

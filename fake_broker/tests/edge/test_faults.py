@@ -9,6 +9,7 @@ from typing import Any
 import grpc
 import pytest
 from aiorocketmq.wire import messages as pb
+from aiorocketmq.wire.methods import METHODS
 from aiorocketmq_fake import Disturbance, FakeBroker, FaultRule
 from aiorocketmq_fake.core.values.events import Stored
 
@@ -197,6 +198,17 @@ async def test_settings_without_a_reply_are_stored(broker: FakeBroker, client: A
     assert [each.client_id for each in broker.clients()] == ["raw-1"]
 
 
+async def test_a_stream_whose_reply_was_lost_gets_commands(
+    broker: FakeBroker, client: Any, until: Until
+) -> None:
+    with broker.faults.drop_reply("Telemetry", hang=True):
+        opening = asyncio.ensure_future(client.publish("t"))
+        await until(broker.clients)
+    await broker.reconnect_endpoints("raw-1")
+    _, command = await opening
+    assert command.WhichOneof("command") == "reconnect_endpoints_command"
+
+
 async def test_a_telemetry_stream_breaks_after_some_frames(broker: FakeBroker, client: Any) -> None:
     with broker.faults.cut_stream("Telemetry", frames=1):
         stream, reply = await client.publish("t")
@@ -284,6 +296,13 @@ def test_a_rule_that_cannot_be_is_refused_where_it_is_made(
 ) -> None:
     with pytest.raises(ValueError, match=problem):
         make()
+
+
+def test_every_call_may_fail_with_every_status() -> None:
+    for method in METHODS:
+        for status in grpc.StatusCode:
+            if status is not grpc.StatusCode.OK:
+                FaultRule(method, Disturbance.FAIL, status=status.name)
 
 
 async def test_a_code_that_does_not_exist_is_refused(broker: FakeBroker) -> None:

@@ -65,6 +65,13 @@ def test_every_recording_begins_and_ends_with_its_marks(recorder: Recorder, tmp_
     assert {row["run_id"] for row in rows} == {"run-7"}
 
 
+def test_a_recording_has_its_own_name_and_says_whose_clock_it_has(tmp_path: Path) -> None:
+    for folder, clock, kind in (("a", None, "real"), ("b", lambda: 100.0, "manual")):
+        rows = rows_of(Recorder(tmp_path / folder, run_id="night", clock=clock), tmp_path / folder)
+        assert {row["run_id"] for row in rows} == {"night"}
+        assert dict(rows[0]["cfg"])["clock"] == kind
+
+
 def test_a_delivery_is_named_by_topic_it_was_sent_to_and_by_its_handle(
     recorder: Recorder, tmp_path: Path
 ) -> None:

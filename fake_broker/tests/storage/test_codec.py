@@ -71,7 +71,7 @@ class Method:
         return getattr, self._of
 
 
-@pytest.mark.parametrize("name", ["topic", "__class__", "__reduce__"])
+@pytest.mark.parametrize("name", ["topic", "unknown", "__class__", "__reduce__"])
 def test_only_methods_are_taken_from_core_objects(name: str) -> None:
     message = OutgoingMessage("t", b"x", "m")
     with pytest.raises(pickle.UnpicklingError, match="is not allowed in a data file"):

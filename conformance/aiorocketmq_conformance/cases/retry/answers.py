@@ -308,6 +308,9 @@ def _sends(scene: _Scene) -> Iterator[Exchange]:
         yield Exchange(
             RequestCode.SEND_MESSAGE_V2, {**send, "e": 1}, gives={**receipt, "queueOffset": offset}, sent=b"m"
         )
+    nameless = {**send, "e": 1, "i": ""}
+    gives = {**receipt, "queueOffset": 2, "transactionId": object}
+    yield Exchange(RequestCode.SEND_MESSAGE_V2, nameless, gives=gives, sent=b"m")
     delayed = f"UNIQ_KEY\x01{id_}\x02TIMER_DELAY_SEC\x0130\x02"
     yield Exchange(
         RequestCode.SEND_MESSAGE_V2,

@@ -92,6 +92,20 @@ def test_frames_are_written_as_java_does(
     assert encode(frame, binary=True).hex() == hexadecimal
 
 
+@pytest.mark.parametrize(
+    ("code", "language"),
+    [*enumerate("JAVA CPP DOTNET PYTHON DELPHI ERLANG RUBY OTHER HTTP GO PHP OMS RUST NODE_JS".split())],
+)
+def test_languages_have_javas_numbers(code: int, language: str) -> None:
+    encoded = encode(Frame(105, {}, language=language), binary=True)
+    assert encoded[10] == code
+    assert decode(encoded[4:]).language == language
+
+
+def test_an_unknown_language_is_written_as_another_one() -> None:
+    assert decode(encode(Frame(105, {}, language="KOTLIN"), binary=True)[4:]).language == "OTHER"
+
+
 def test_json_headers_have_the_keys_and_sizes_of_java() -> None:
     frame = Frame(105, {"topic": "T"}, opaque=7, language="PYTHON", version=407)
     header = (

@@ -299,6 +299,15 @@ async def test_a_question_about_a_member_is_answered_by_it(wire: Any, connect: A
     assert (await wire.ask(307, consumerGroup="g", clientId="d")).code == 1
 
 
+async def test_a_member_that_does_not_answer_is_named(
+    wire: Any, connect: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("aiorocketmq_fake.edge.remoting.service._MEMBER_ANSWERS", 0.01)
+    await (await connect()).beat("c", "g", "t")
+    answer = await wire.ask(307, consumerGroup="g", clientId="c")
+    assert (answer.code, answer.remark) == (207, "consumer <g> <c> Timeout")
+
+
 async def test_a_busy_broker_does_not_say_that_there_is_no_offset(broker: FakeBroker, wire: Any) -> None:
     await broker.limit_rate("GetOffset", 0)
     assert (await wire.ask(14, consumerGroup="g", topic="t", queueId=0)).code == 2

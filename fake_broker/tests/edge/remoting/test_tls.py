@@ -43,7 +43,8 @@ async def names(broker: FakeBroker, context: ssl.SSLContext | None) -> bytes:
 
 
 async def test_a_tls_port_answers_tls_alone() -> None:
-    tls = ServerTls.self_made()
+    made = ServerTls.self_made()
+    tls = ServerTls(made.certificate_chain, made.private_key, made.trust)
     async with FakeBroker(remoting_port=0, tls=tls) as broker:
         await broker.create_topic("t")
         assert b'"t"' in await names(broker, trusting(tls))
