@@ -13,6 +13,7 @@ from aiorocketmq_fake.core.values.model import (
     OutgoingMessage,
     PollAnswered,
     PullRequest,
+    ReconnectEndpoints,
     TopicConfig,
 )
 from aiorocketmq_fake.core.values.profiles import DOCUMENTED
@@ -76,6 +77,11 @@ def test_only_methods_are_taken_from_core_objects(name: str) -> None:
     message = OutgoingMessage("t", b"x", "m")
     with pytest.raises(pickle.UnpicklingError, match="is not allowed in a data file"):
         load(dump(Method(message, name)))
+
+
+def test_a_value_with_one_field_is_read_as_it_was_written() -> None:
+    value = ReconnectEndpoints("nonce")
+    assert load(dump(value)) == value
 
 
 def test_foreign_enumerations_are_refused() -> None:

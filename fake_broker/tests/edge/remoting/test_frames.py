@@ -94,7 +94,26 @@ def test_frames_are_written_as_java_does(
 
 @pytest.mark.parametrize(
     ("code", "language"),
-    [*enumerate(["JAVA", "CPP", "DOTNET", "PYTHON", "DELPHI", "ERLANG", "RUBY", "OTHER", "HTTP", "GO", "PHP", "OMS", "RUST", "NODE_JS"])],
+    [
+        *enumerate(
+            [
+                "JAVA",
+                "CPP",
+                "DOTNET",
+                "PYTHON",
+                "DELPHI",
+                "ERLANG",
+                "RUBY",
+                "OTHER",
+                "HTTP",
+                "GO",
+                "PHP",
+                "OMS",
+                "RUST",
+                "NODE_JS",
+            ]
+        )
+    ],
 )
 def test_languages_have_javas_numbers(code: int, language: str) -> None:
     encoded = encode(Frame(105, {}, language=language), binary=True)

@@ -243,6 +243,11 @@ async def test_a_server_as_found_checks_more_and_less() -> None:
         assert (await app.ask(9999)).code == 3
 
 
+async def test_a_message_may_be_viewed_by_its_position_alone(app: Login) -> None:
+    assert (await app.ask(33, offset=1)).code == 1
+    assert (await app.ask(33, offset=1, topic="other")).code == 16
+
+
 async def test_a_denial_is_an_event(app: Login, guarded: FakeBroker) -> None:
     async with guarded.events.subscribe() as events:
         await app.ask(215, topic="t")
