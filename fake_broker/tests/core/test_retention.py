@@ -141,7 +141,8 @@ def test_each_cleaning_of_a_nearly_full_disk_deletes_a_tenth(desk: Any) -> None:
     desk.send(*(f"m{number:03}" for number in range(110)))
     keep(desk, disk_used=0.86)
     desk.wait(10)
-    assert [(event.first_offset, event.min_offset) for event in desk.seen(MessagesDeleted)][0] == (0, 11)
+    first, *_ = desk.seen(MessagesDeleted)
+    assert (first.first_offset, first.min_offset) == (0, 11)
 
 
 def test_the_newest_message_stays_on_the_fullest_disk(desk: Any) -> None:
