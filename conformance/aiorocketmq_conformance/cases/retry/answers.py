@@ -70,6 +70,8 @@ class _Scene:
     """Of the subscription."""
     unknown: str
     """The name of no topic and no group."""
+    stored: tuple[int, ...]
+    """The store time of each message, milliseconds since 1970."""
 
     def queue(self, number: int) -> dict[str, object]:
         """Return a queue of the topic, as JSON."""
@@ -95,16 +97,20 @@ async def answers(fixture: Fixture) -> None:
     reader = await over_remoting(fixture, topic=await fixture.topic(QUEUES))
     topic, group, probe = reader.topic, reader.group, reader.probe
     ids = [fixture.fresh("id") for _ in SENT]
-    receipts = [
-        await probe.send(topic, text.encode(), {"UNIQ_KEY": id_, "KEYS": f"{text} all", "TAGS": "A"})
-        for text, id_ in zip(SENT, ids, strict=True)
-    ]
+    receipts = []
+    for text, id_ in zip(SENT, ids, strict=True):
+        receipts.append(
+            await probe.send(topic, text.encode(), {"UNIQ_KEY": id_, "KEYS": f"{text} all", "TAGS": "A"})
+        )
+        await fixture.clock.sleep(0.01)
     assert {receipt.code for receipt in receipts} == {ResponseCode.SUCCESS}
     version = await probe.join(group, topic, filter_text=FilterText("A || B"))
     await probe.produce(group, topic)
     await reader.wait_visible(len(SENT))
     await fixture.clock.sleep(INDEXED)
     await reader.commit(COMMITTED)
+    # Another group: servers remember how far one has pulled.
+    stored = (await probe.pull(topic, await fixture.group(), 0)).records
     scene = _Scene(
         reader,
         (await probe.broker_of(topic)).name,
@@ -112,6 +118,7 @@ async def answers(fixture: Fixture) -> None:
         int(receipts[1].fields["msgId"][-16:], 16),
         version,
         fixture.fresh("unknown"),
+        tuple(record.stored_ms for record in stored),
     )
     wrong = [
         f"{exchange.request.name} {dict(exchange.fields)}: {text}"
@@ -128,7 +135,7 @@ def _queues(scene: _Scene) -> Iterator[Exchange]:
     queue, empty, unknown = (
         {"topic": name, "queueId": id_} for name, id_ in ((topic, 0), (topic, 2), (scene.unknown, 0))
     )
-    for place, end, oldest in ((queue, len(SENT), int), (empty, 0, -1), (unknown, 0, -1)):
+    for place, end, oldest in ((queue, len(SENT), scene.stored[0]), (empty, 0, -1), (unknown, 0, -1)):
         yield Exchange(RequestCode.GET_MAX_OFFSET, place, gives={"offset": end})
         yield Exchange(RequestCode.GET_MIN_OFFSET, place, gives={"offset": 0})
         yield Exchange(RequestCode.GET_EARLIEST_MSG_STORETIME, place, gives={"timestamp": oldest})
@@ -149,13 +156,17 @@ def _queues(scene: _Scene) -> Iterator[Exchange]:
         {**commit, "consumerGroup": scene.unknown},
         ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST,
     )
-    stats: Fields = {"lastUpdateTimestamp": int, "maxOffset": len(SENT), "minOffset": 0}
+    stats: Fields = {"lastUpdateTimestamp": scene.stored[-1], "maxOffset": len(SENT), "minOffset": 0}
     table = scene.by_queue(stats, dict.fromkeys(stats, 0))
     yield Exchange(
         RequestCode.GET_TOPIC_STATS_INFO, {"topic": topic}, body={"offsetTable": table, "topicPutTps": float}
     )
     yield Exchange(RequestCode.GET_TOPIC_STATS_INFO, unknown, ResponseCode.TOPIC_NOT_EXIST)
-    consumed: Fields = {"consumerOffset": COMMITTED, "pullOffset": COMMITTED, "lastTimestamp": int}
+    consumed: Fields = {
+        "consumerOffset": COMMITTED,
+        "pullOffset": COMMITTED,
+        "lastTimestamp": scene.stored[COMMITTED - 1],
+    }
     nothing: Fields = dict.fromkeys(consumed, 0)
     for name, stats in ((group, consumed), (scene.unknown, nothing)):
         table = scene.by_queue({"brokerOffset": len(SENT), **stats}, {"brokerOffset": 0, **nothing})
