@@ -232,8 +232,11 @@ class Judge:
         if not items:
             return ""
         if not self._is_loaded:
-            code = pytest.main([*OPTIONS, "-x", *(item.nodeid for item in items)], plugins=[seen])
-            return seen.test or ("" if code == pytest.ExitCode.OK else IMPORT)
+            chosen = _Chosen([item.nodeid for item in items])
+            code = pytest.main([*OPTIONS, "-x", *chosen.files()], plugins=[seen, chosen])
+            # None is left if the mutant changes the names of all.
+            is_fine = code in (pytest.ExitCode.OK, pytest.ExitCode.NO_TESTS_COLLECTED)
+            return seen.test or ("" if is_fine else IMPORT)
         items[0].config.pluginmanager.register(seen)
         for item, following in itertools.zip_longest(items, items[1:]):
             item.config.hook.pytest_runtest_protocol(item=item, nextitem=following)
@@ -331,6 +334,23 @@ class _FirstFailure:
         """Keep the first failure."""
         if report.failed and not self.test:
             self.test = report.nodeid
+
+
+class _Chosen:
+    """A plugin of pytest that runs some tests only, in their order; a mutant may have changed the names of others."""
+
+    def __init__(self, ids: Sequence[str]) -> None:
+        self._order = {each: place for place, each in enumerate(ids)}
+
+    def files(self) -> list[str]:
+        """Return the files of the tests."""
+        return sorted({each.partition("::")[0] for each in self._order})
+
+    def pytest_collection_modifyitems(self, items: list[pytest.Item]) -> None:
+        """Keep the chosen tests."""
+        items[:] = sorted(
+            (item for item in items if item.nodeid in self._order), key=lambda item: self._order[item.nodeid]
+        )
 
 
 def sample_of(mutants: Sequence[Mutant], number: int, seed: int) -> list[Mutant]:
