@@ -123,7 +123,3 @@ def test_an_error_of_many_acks_names_those_that_failed() -> None:
     outcomes += (("third", ServerError("not now")),)
     mixed = AckManyError("x", outcomes=outcomes)
     assert (mixed.may_retry, mixed.may_have_taken_effect) == (True, True)
-
-
-def test_codes_are_those_of_the_wire() -> None:
-    assert {name: code.value for name, code in Code.__members__.items()} == dict(pb.Code.items())
