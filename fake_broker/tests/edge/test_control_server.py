@@ -141,6 +141,20 @@ async def test_a_remote_refusal_equals_a_local_one(remote: FakeBrokerClient) -> 
         await remote.create_topic("orders", type="ODD")
 
 
+async def test_the_clock_has_patience_remotely(
+    broker: FakeBroker, remote: FakeBrokerClient, client: Any, consumer: Any
+) -> None:
+    """The clock of a remote test waits as well, until consumers have settled what they received."""
+    await client.send("t", b"1")
+    (message,) = (await consumer.receive("g", "t", invisible=30)).messages
+    async with asyncio.TaskGroup() as tasks:
+        advancing = tasks.create_task(remote.clock.advance(seconds=31, patience=5))
+        await remote.describe()  # answered behind the begin of the advance
+        answer = await consumer.ack("g", "t", message)
+        await advancing
+    assert answer.status.code == pb.Code.OK
+
+
 async def test_the_clock_is_moved_remotely(broker: FakeBroker, remote: FakeBrokerClient) -> None:
     begun = broker.clock.now()
     await remote.clock.advance(hours=1, minutes=1, seconds=1)

@@ -163,3 +163,8 @@ def test_in_a_large_file_damage_is_named_where_it_is_read(
     with closing(sqlite3.connect(killed / NAME, isolation_level=None)) as connection:
         connection.execute("UPDATE message SET crc = 0")
     assert "has another checksum" in refused(killed)
+
+
+def test_an_error_without_a_code_of_sqlite_means_damage(closed: Path) -> None:
+    with closing(Database(closed / NAME)) as database:
+        assert isinstance(database.failure(sqlite3.DatabaseError("odd")), DamagedDataError)

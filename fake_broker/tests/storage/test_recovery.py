@@ -22,7 +22,7 @@ from aiorocketmq_fake.core.values.profiles import PROFILES
 from aiorocketmq_fake.edge.driver import READS
 from aiorocketmq_fake.edge.storage.database import checksum
 from aiorocketmq_fake.edge.storage.errors import DamagedDataError
-from aiorocketmq_fake.edge.storage.journal import Journal
+from aiorocketmq_fake.edge.storage.journal import _GO_ON, Journal
 from aiorocketmq_fake.edge.storage.recovery import open_data
 from hypothesis import HealthCheck, Phase, given, settings, strategies as st
 
@@ -158,6 +158,7 @@ def test_the_histories_know_every_command(history: type[Any], kinds: tuple[str, 
                 past.do_send(first, second)
                 past.do((kind, first, second, 0.1))
     assert commands() - done == READS | {"advance", "query_assignment"}
+    assert commands() > _GO_ON
 
 
 def test_a_part_that_is_not_stored_is_detected(difference: Callable[[Any, Any], str | None]) -> None:
