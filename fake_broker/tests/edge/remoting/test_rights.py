@@ -244,8 +244,10 @@ async def test_a_server_as_found_checks_more_and_less() -> None:
 
 
 async def test_a_message_may_be_viewed_by_its_position_alone(app: Login) -> None:
-    assert (await app.ask(33, offset=1)).code == 1
-    assert (await app.ask(33, offset=1, topic="other")).code == 16
+    sent = await app.ask(310, b"x", **SHORT)
+    position = int(sent.fields["msgId"][-16:], 16)
+    assert (await app.ask(33, offset=position)).code == 0
+    assert (await app.ask(33, offset=position, topic="other")).code == 16
 
 
 async def test_a_denial_is_an_event(app: Login, guarded: FakeBroker) -> None:
