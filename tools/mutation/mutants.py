@@ -27,10 +27,16 @@ OPERATORS = (
         for name in ("broker_clock", "clock", "drains", "faults", "operations", "remoting/disturbances")
     ),
     *(f"fake/core/{name}" for name in ("commands/inspection", "commands/salvage", "values/events")),
-    "fake/core/values/snapshots",
+    *("fake/core/values/snapshots", "fake/core/broker.py:Broker.take_events"),
+    *(
+        "fake/edge/parking",
+        "fake/edge/driver.py:Driver.check_loop",
+        "fake/edge/timers.py:Timers.next_deadline",
+    ),
+    *("fake/edge/calls.py:disturbance", "fake/edge/telemetry.py:Telemetry._disturb"),
 )
-"""Beginnings of modules of the fake that serve its operators only: recordings, metrics, files, the control port, and
-what a test sets of a broker in its process, such as clock and faults."""
+"""Beginnings of modules and functions of the fake that serve its operators only: recordings, metrics, files, the
+control port, and what a test sets of a broker in its process, such as clock and faults."""
 EVENTS = m.Attribute(m.Attribute(attr=m.Name("events")) | m.Name("events"), m.Name("append"))
 DECLARATIONS = m.Assign(targets=[m.AssignTarget(m.Name(m.MatchRegex("__.*__")))]) | m.AnnAssign(
     annotation=m.Annotation(m.Name("TypeAlias"))
@@ -142,7 +148,8 @@ def mutants_of(file: str, root: Path = ROOT) -> tuple[list[Mutant], Counter[str]
         position = positions[original]
         occurrence = count[function, operator]
         count[function, operator] += 1
-        audience = "operators" if _is_of_operators(file, original, parents.get) else "clients"
+        place = f"{file}:{function}"
+        audience = "operators" if _is_of_operators(place, original, parents.get) else "clients"
         span = (position.start.line, position.end.line)
         mutants.append(
             Mutant(file, function, operator, occurrence, *span, audience, original, mutated, wrapper.module)
@@ -162,9 +169,10 @@ def _function(node: cst.CSTNode, parent: Callable[[cst.CSTNode], Any]) -> str:
     return ".".join(reversed(names)) if is_inside else ""
 
 
-def _is_of_operators(file: str, node: cst.CSTNode, parent: Callable[[cst.CSTNode], Any]) -> bool:
-    """Whether it is in a module that no client reaches, or in an event, which only recorders and metrics read."""
-    if any(part in file for part in OPERATORS):
+def _is_of_operators(place: str, node: cst.CSTNode, parent: Callable[[cst.CSTNode], Any]) -> bool:
+    """Whether it is in a module or function that no client reaches, or in an event, which only recorders and metrics
+    read."""
+    if any(part in place for part in OPERATORS):
         return True
     above: cst.CSTNode | None = node
     while above is not None:
