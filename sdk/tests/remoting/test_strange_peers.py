@@ -345,6 +345,27 @@ async def test_a_frame_that_does_not_end_ends_the_connection() -> None:
     assert lost == [None]
 
 
+async def test_frames_that_overlap_in_what_arrives_are_no_frame_without_end() -> None:
+    """Whatever arrives ends one frame and begins the next, for longer than one frame may take."""
+    frame = encode(Frame(code=40, opaque=1, flag=ONE_WAY, body=bytes(100)))
+    cut = len(frame) // 2
+
+    async def overlapping(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        writer.write(frame[:cut])
+        while True:
+            await asyncio.sleep(0.02)
+            writer.write(frame[cut:] + frame[:cut])
+
+    async with (
+        listening(overlapping) as endpoint,
+        RemotingConnection(address(endpoint), frame_timeout=1.0, on_request=lambda _: None) as connection,
+    ):
+        for _ in range(6):
+            with pytest.raises(UnreachableError, match="no answer"):
+                await connection.request(1, timeout=0.25)
+        assert connection.is_open
+
+
 async def test_floods_of_what_was_not_requested_take_no_memory() -> None:
     """Answers without a request are dropped; to a peer that asks and does not read, no answers are kept."""
     flood = 400
