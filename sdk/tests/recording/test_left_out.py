@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import pickle
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import pytest
 from aiorocketmq._recording import records as kinds
-from aiorocketmq._recording.records import Record
+from aiorocketmq._recording.records import Record, plain
 from aiorocketmq._recording.row_builder import RowBuilder
 from aiorocketmq._recording.rows import Sheet, placed
 from aiorocketmq._session.events import KNOWN, AckEntry
+from aiorocketmq.hooks import ClientEvent, ClientIdentity, Event, Phase, Role
 
-from sdk.tests.recording.events_as_rows import received
+from sdk.tests.recording.events_as_rows import CONSUMER, a_poll, asked, delivered, received, sheet_of
 
 pytest.importorskip("pyarrow")
 
@@ -132,6 +134,17 @@ def test_completed_calls_do_not_displace_open_ones(monkeypatch: pytest.MonkeyPat
     assert last["invoked_seq"] == 0
 
 
+def test_completed_calls_of_events_do_not_displace_a_poll(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("aiorocketmq._recording.row_builder.OPEN_CALLS", 2)
+    events: list[Event] = [a_poll(Phase.INVOKE)]
+    for number in (11, 12, 13):
+        call = replace(asked(number), client=CONSUMER)
+        events += [call, replace(call, phase=Phase.OK)]
+    sheet = sheet_of(*enumerate([*events, delivered(received())]))
+    ((shape, (row,)),) = [(shape, rows) for shape, rows in sheet.rows.items() if shape.kind == "deliver"]
+    assert dict(zip(shape.columns, row, strict=True))["invoked_seq"] == 0
+
+
 def test_a_client_whose_stop_was_left_out_has_a_new_epoch_when_it_starts_again() -> None:
     again = [CLIENT, introduced(1), acking(10, (1, 1, None))]
     rows = rows_of([*again, (kinds.LEFT_OUT, *NOW, 1), *again])
@@ -144,10 +157,11 @@ def test_clients_that_have_stopped_take_no_memory() -> None:
         for number in range(clients):
             name = f"{number}"
             entries = [(1, 1, None)] * 100
-            stop = kinds.EVENT, *NOW, name, 0, None, "ok", None, None, (), (kinds.STOPPED,)
+            identity = ClientIdentity(name, Role.PUSH, "billing")
+            stop = kinds.RAW_EVENT, *NOW, ClientEvent(client=identity, running=False)
             client = kinds.CLIENT, *NOW, name, "push", "billing"
             records = [client, introduced(1), (kinds.ACKING, *NOW, name, 10, entries), stop]
-            builder.take(records, Sheet())
+            builder.take(plain(records), Sheet())
         return len(pickle.dumps(builder))
 
     assert size_after(1) * 2 > size_after(100)

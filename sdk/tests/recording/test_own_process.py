@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import shutil
 import signal
@@ -202,6 +203,90 @@ def test_without_another_program_to_start_it_stays_where_it_is(
         recorder.observe(asked(number))
     assert len(rows_of(recorder)) == 3_000 + 3
     assert caplog.text.count("stays in this process") == 1  # it is not tried again
+
+
+def test_if_the_process_ends_at_its_start_the_recording_stays_where_it_is(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level("INFO", "aiorocketmq.recording")
+    monkeypatch.setattr("sys.executable", shutil.which("false"))
+    recorder = begun(tmp_path / "runs")
+    series = recorder._series
+    assert series is not None
+
+    def is_reported() -> bool:
+        series.writer.write(series._due)
+        return "ended at its start with code 1" in caplog.text
+
+    eventually(is_reported)
+    recorder.observe(asked(1))
+    assert [row["seq"] for row in rows_of(recorder)] == [0, 1, 2, 3]
+
+
+def test_if_the_disk_is_full_when_the_process_takes_over_the_recording_stays_where_it_is(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level("INFO", "aiorocketmq.recording")
+    monkeypatch.setattr(os, "pwrite", no_space)
+    recorder = begun(tmp_path / "runs")
+    series = recorder._series
+    assert series is not None
+
+    def is_reported() -> bool:
+        series.writer.write(series._due)
+        return "No space left" in caplog.text
+
+    eventually(is_reported)
+    recorder.observe(asked(1))
+    assert [row["seq"] for row in rows_of(recorder)] == [0, 1, 2, 3]
+
+
+def test_if_the_disk_is_full_later_the_recording_ends_and_close_raises_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    recorder = moved(begun(tmp_path / "runs"))
+    process = child_of(recorder)
+    monkeypatch.setattr(os, "pwrite", no_space)
+    recorder.observe(asked(1))
+    with pytest.raises(OSError, match="No space left"):
+        recorder.close()
+    assert process.returncode == 0
+
+
+def no_space(file: int, data: memoryview, offset: int) -> int:
+    raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+
+def test_blocks_that_are_written_in_parts_are_complete(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pwrite = os.pwrite
+    monkeypatch.setattr(os, "pwrite", lambda file, data, offset: pwrite(file, data[:1_000], offset))
+    recorder = moved(begun(tmp_path / "runs"))
+    for number in range(1_000):
+        recorder.observe(asked(number))
+    assert len(rows_of(recorder)) == 1_000 + 3
+
+
+@pytest.mark.skipif(not Path("/proc/self/fd").is_dir(), reason="this system does not list open files")
+@pytest.mark.parametrize("takes_over", [True, False])
+def test_a_recorder_that_is_closed_has_no_file_open(takes_over: bool, tmp_path: Path) -> None:
+    def files() -> set[str]:
+        folder = Path("/proc/self/fd")
+        return {os.readlink(file) for file in folder.iterdir() if file.is_symlink()}
+
+    before = files()
+    recorder = begun(tmp_path / "runs")
+    series = recorder._series
+    assert series is not None
+    if takes_over:
+        moved(recorder)
+    else:
+        series.writer.write(series._due)
+        series.writer._thread.submit(lambda: None).result()
+    assert len(files() - before) >= 3  # two pipes and a file
+    recorder.close()
+    assert {name for name in files() - before if not name.startswith("/proc")} == set()
 
 
 def test_a_process_that_is_not_needed_after_all_is_ended(tmp_path: Path) -> None:

@@ -52,6 +52,5 @@ def test_a_block_may_fill_the_room_exactly() -> None:
     assert [ring.place(length) for length in (10, 10, 10)] == [0, 10, 20]
     ring.read(1)
     assert ring.place(10) == 0
-    ring.read(2)
-    assert ring.place(5) == 10
-    assert ring.place(15) == 15
+    ring.read(1)
+    assert (ring.place(4), ring.place(7), ring.place(6)) == (10, None, 14)
