@@ -137,7 +137,7 @@ def _started(spool: int) -> subprocess.Popen[bytes]:
             sys.executable,
             "-P",
             "-c",
-            f"from {__package__}.process_main import main; main({os.getpid()}, {spool})",
+            f"from {__package__}.process_main import main; main({os.getpid()}, {spool}, {ROOM})",
         ],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,

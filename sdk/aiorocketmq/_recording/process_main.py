@@ -18,6 +18,7 @@ import sys
 import termios
 import threading
 import time
+from collections import deque
 from contextlib import suppress
 from importlib.abc import MetaPathFinder
 
@@ -34,22 +35,22 @@ caches are evicted."""
 LOOKS = 0.25
 """Seconds over which idle time is measured."""
 
-FAR_BEHIND = 4_096
-"""Blocks, each of some 60 KB; a quarter of the room."""
+FAR_BEHIND = 0.25
+"""Part of the room that unread blocks take."""
 
 _LOOKS_FOR_ITS_PARENT = 5.0
 """Seconds; if the parent has forked, the end of its life does not close the input."""
 
 
-def main(parent: int, spool: int) -> None:
-    """Serve the process `parent`; `spool` is the file with its blocks."""
+def main(parent: int, spool: int, room: int) -> None:
+    """Serve the process `parent`; `spool` is the file with its blocks, of `room` bytes."""
     for name in ("SIGINT", "SIGTERM", "SIGHUP"):
         # They are meant for the program, which then closes our input.
         signal.signal(getattr(signal, name), signal.SIG_IGN)
     sys.meta_path.insert(0, _WithoutPandas())
     gc.disable()  # nothing here makes circles
     os.write(1, READY)
-    serving = _Serving(parent, spool)
+    serving = _Serving(parent, spool, room)
     threads = [threading.Thread(target=serving.work, args=(patient,)) for patient in (True, False)]
     for thread in threads:
         thread.start()
@@ -64,10 +65,15 @@ def main(parent: int, spool: int) -> None:
 class _Serving:
     """Reads blocks and writes files, by one of two threads at a time."""
 
-    def __init__(self, parent: int, spool: int) -> None:
+    def __init__(self, parent: int, spool: int, room: int) -> None:
         self.failure: BaseException | None = None
         self._parent = parent
         self._spool = spool
+        self._room = room
+        self._places: deque[tuple[int, int]] = deque()
+        """Positions of unread blocks."""
+        self._behind = 0
+        """Bytes of those blocks."""
         self._pipeline: Pipeline | None = None
         self._turn = threading.Condition()
         # Only Linux has a priority for each thread.
@@ -125,18 +131,30 @@ class _Serving:
         return True
 
     def _next(self) -> tuple[int, int] | None:
-        """Return the position of the next block; None after the last one. Positions are written atomically, so they are
-        read whole."""
-        while not select.select([0], [], [], _LOOKS_FOR_ITS_PARENT)[0]:
+        """Return the position of the next block; None after the last one."""
+        while not self._places and not select.select([0], [], [], _LOOKS_FOR_ITS_PARENT)[0]:
             if os.getppid() != self._parent:
                 return None
-        read = os.read(0, PLACE.size)
-        return PLACE.unpack(read) if read else None
+        self._read_places()
+        if not self._places:
+            return None
+        place = self._places.popleft()
+        self._behind -= place[1]
+        return place
+
+    def _read_places(self) -> None:
+        """Read all positions that were sent. They are written atomically, so they are read whole.
+
+        At once, since the other process would have to wait if the pipe were full."""
+        while size := struct.unpack("i", fcntl.ioctl(0, termios.FIONREAD, bytes(4)))[0]:
+            for place in PLACE.iter_unpack(os.read(0, size)):
+                self._places.append((place[0], place[1]))
+                self._behind += place[1]
 
     def _is_waited_for(self) -> bool:
-        """Whether the other side has ended, or many blocks wait."""
-        waiting = struct.unpack("i", fcntl.ioctl(0, termios.FIONREAD, bytes(4)))[0]
-        if waiting > FAR_BEHIND * PLACE.size:
+        """Whether the other side has ended, or it is far behind."""
+        self._read_places()
+        if self._behind > FAR_BEHIND * self._room:
             return True
         poll = select.poll()
         poll.register(0, select.POLLHUP)

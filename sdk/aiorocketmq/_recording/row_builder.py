@@ -128,9 +128,9 @@ class RowBuilder:
         group: str | None,
     ) -> None:
         del sheet, at
-        if name not in self._clients:
-            self._epochs[name] = epoch = self._epochs.get(name, 0) + 1
-            self._clients[name] = _Client(epoch, role, group, OrderedDict(), OrderedDict())
+        # Also if it is known: its stop may have been left out.
+        self._epochs[name] = epoch = self._epochs.get(name, 0) + 1
+        self._clients[name] = _Client(epoch, role, group, OrderedDict(), OrderedDict())
 
     def _remember(self, sheet: Sheet, at: Moment, serial: int, cells: Cells) -> None:
         del sheet, at

@@ -38,6 +38,21 @@ def test_usual_settings_are_taken_as_they_are() -> None:
 
 
 @pytest.mark.parametrize(
+    "values",
+    [
+        {"backoff": Backoff(17, steps=(0.0, *[43_200.0] * 999))},
+        {"backoff": Backoff(1, initial=43_200.0, maximum=43_200.0, multiplier=100.0)},
+        {"max_body": 2**31 - 1, "receive_batch": 1024, "long_polling": 120.0},
+        {"max_body": 1, "receive_batch": 1, "long_polling": 1.0},
+        {"metrics_endpoint": ";".join(f"10.0.0.{number}:1" for number in range(128))},
+    ],
+    ids=["steps", "formula", "largest", "smallest", "addresses"],
+)
+def test_settings_at_their_bounds_are_taken_as_they_are(values: dict[str, object]) -> None:
+    assert adjusted(**values) == (Answer(**values), [])  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
     "field", ["max_body", "receive_batch", "long_polling", "lite_quota", "lite_topic_limit"]
 )
 def test_zero_is_unset_and_no_adjustment(field: str) -> None:
@@ -84,6 +99,11 @@ def test_steps_are_within_zero_and_twelve_hours() -> None:
     assert texts == ["next has a step of 1e+12 s, not within 0 to 43200: adjusted"]
 
 
+def test_a_negative_step_is_named_if_none_is_too_long() -> None:
+    _, texts = adjusted(backoff=Backoff(17, steps=(5.0, -1.0)))
+    assert texts == ["next has a step of -1 s, not within 0 to 43200: adjusted"]
+
+
 @pytest.mark.parametrize("attempts", [0, -1, -(2**31)])
 def test_attempts_that_mean_nothing_become_the_default(attempts: int) -> None:
     answer, _ = bounded_answer(Answer(backoff=Backoff(attempts)))
@@ -105,7 +125,8 @@ def test_a_formula_never_overflows(multiplier: float, bounded: float) -> None:
 
 
 @pytest.mark.parametrize(
-    "endpoint", ["", "host:0", "host:99999", "a b:1", "a:1;b:1", "10.0.0.1:1;" * 129, "\n" * 100_000]
+    "endpoint",
+    ["", "host:0", "host:99999", "a b:1", "a:1;b:1", ";".join(["10.0.0.1:1"] * 129), "\n" * 100_000],
 )
 def test_metrics_go_nowhere_if_their_endpoint_is_none(endpoint: str) -> None:
     answer, texts = adjusted(metrics_endpoint=endpoint)
@@ -119,7 +140,9 @@ def test_metrics_go_nowhere_if_their_endpoint_is_none(endpoint: str) -> None:
 def test_sizes_of_usual_routes_are_taken() -> None:
     check_sizes([])
     check_sizes([3] * 16_384)
+    check_sizes([128] * 512)
     check_queue("broker-a", -1)
+    check_queue("b" * 255, 0)
     check_servers(1024)
 
 
@@ -128,7 +151,7 @@ def test_sizes_of_usual_routes_are_taken() -> None:
     [
         ([1] * 16_385, "it has 16385 queues"),
         ([1, 129], "a server with 129 addresses"),
-        ([100] * 700, "its queues have 70000 addresses"),
+        ([128] * 512 + [1], "its queues have 65537 addresses"),
     ],
 )
 def test_a_route_that_is_too_large_is_refused(addresses: list[int], said: str) -> None:

@@ -53,7 +53,26 @@ def test_the_name_is_that_of_the_subject_and_not_of_the_issuer() -> None:
     assert name_in(certificate) == "mq.example.org"
 
 
-@pytest.mark.parametrize("cut", [0, 1, 10, 100, 200])
-def test_something_else_has_no_name_and_does_no_harm(cut: int) -> None:
-    assert name_in(der(WITHOUT_ALTERNATIVE_NAMES)[:cut]) in (None, "localhost")
-    assert name_in(b"\x06\x03\x55\x04\x03\x0c\xff") is None
+def test_the_first_of_many_names_counts_also_of_a_critical_extension() -> None:
+    key = ec.generate_private_key(ec.SECP256R1())
+    subject = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "other")])
+    start = datetime(2026, 1, 1)
+    builder = x509.CertificateBuilder(subject, subject, key.public_key(), 1, start, start + timedelta(days=1))
+    for count in (1, 6, 20):  # lengths of one, two and three bytes
+        names = [x509.DNSName(f"host-{number}.mq.example.org") for number in range(count)]
+        for is_critical in (False, True):
+            extended = builder.add_extension(x509.SubjectAlternativeName(names), critical=is_critical)
+            certificate = extended.sign(key, hashes.SHA256()).public_bytes(Encoding.DER)
+            assert name_in(certificate) == "host-0.mq.example.org"
+
+
+def test_something_else_has_no_name_and_does_no_harm() -> None:
+    chain = trustme.CA().issue_cert("mq.example.org").cert_chain_pems[0]
+    for certificate in (der(WITHOUT_ALTERNATIVE_NAMES), der(chain.bytes().decode())):
+        names = {name_in(certificate[:cut]) for cut in range(len(certificate))}
+        assert all(name is None or name in certificate.decode("latin-1") for name in names)
+
+
+@pytest.mark.parametrize("end", ["0cff", "0c00", "0c02ffff", "0c02c3", "0c", ""])
+def test_a_name_that_is_empty_or_damaged_is_none(end: str) -> None:
+    assert name_in(bytes.fromhex("0603550403" + end)) is None

@@ -42,6 +42,12 @@ def test_request_ids_differ_and_the_rest_is_made_once_a_second() -> None:
     assert dict(headers.next(11.0)[0])["x-mq-date-time"] == "19700101T000011Z"
 
 
+def test_the_date_follows_a_clock_that_is_set_back() -> None:
+    headers = source()
+    dates = [dict(headers.next(now)[0])["x-mq-date-time"] for now in (20.0, 10.0)]
+    assert dates == ["19700101T000020Z", "19700101T000010Z"]
+
+
 def test_credentials_sign_from_the_next_call_on_and_carry_their_token() -> None:
     headers = source("shop")
     assert "authorization" not in dict(headers.next(10.0)[0])

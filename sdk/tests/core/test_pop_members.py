@@ -16,6 +16,7 @@ NAMES = st.text("abcXYZ019.-#_", min_size=1, max_size=8)
     [
         "vm@18842@0@dlz9d5zyz",  # Java, seen on 5.5.0
         "10.0.0.7@1@12@K3X9",
+        "10.0.0.7@1@12@STREAM7",
     ],
 )
 def test_grpc_clients_are_recognised_by_their_ids(client_id: str) -> None:
@@ -31,6 +32,7 @@ def test_grpc_clients_are_recognised_by_their_ids(client_id: str) -> None:
         "192.0.2.2@DEFAULT@unit",
         "192.0.2.2@7@1@STREAM",
         "2001:db8::7@7@1",
+        "192.0.2.2@7@1@unit-a",
     ],
 )
 def test_classic_clients_are_not(client_id: str) -> None:

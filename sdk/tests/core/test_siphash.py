@@ -23,3 +23,7 @@ def test_a_message_group_has_the_hash_and_the_queue_that_other_clients_give_it(
 ) -> None:
     assert siphash24(group.encode()) == digest
     assert {queues: queue_index(group, queues) for queues in indexes} == indexes
+
+
+def test_the_hash_of_a_long_text_has_64_bits() -> None:
+    assert all(siphash24(bytes(length)) < 1 << 64 for length in (255, 256, 300, 1000))

@@ -37,9 +37,9 @@ def test_empty_answers_at_once_cause_pauses_after_some() -> None:
 
 
 def test_scans_grow_rare_while_nothing_changes() -> None:
-    assert [scan_pause(n) for n in range(5)] == [5.0, 10.0, 20.0, 30.0, 30.0]
+    assert [scan_pause(n) for n in (0, 1, 2, 3, 4, 10**6)] == [5.0, 10.0, 20.0, 30.0, 30.0, 30.0]
 
 
 def test_long_polls_end_together_and_short_ones_are_left_alone() -> None:
     assert [poll_length(20.0, now=now) for now in (100.0, 100.25, 104.75)] == [20.0, 19.75, 15.25]
-    assert [poll_length(longest, now=104.0) for longest in (5.0, 9.5, 10.0)] == [5.0, 9.5, 6.0]
+    assert [poll_length(longest, now=104.0) for longest in (5.0, 9.5, 10.0, 12.0)] == [5.0, 9.5, 6.0, 11.0]

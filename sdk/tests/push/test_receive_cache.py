@@ -131,3 +131,61 @@ def test_what_polls_in_flight_may_return_is_no_room() -> None:
     polled.add("q", 4, count=4)
     polled.answered("q", 6)
     assert [*rooms, polled.room("q", 32)] == [10, 6, 0, 6]
+
+
+def test_a_queue_that_is_opened_twice_keeps_its_messages() -> None:
+    twice = cache(messages=3)
+    twice.add("q", 1)
+    twice.open("q")
+
+    assert (twice.count, twice.room("q", 32)) == (1, 2)
+
+
+def test_the_share_of_a_dropped_queue_goes_to_the_others() -> None:
+    shared = cache(messages=8, size=20, queues=("a", "b"))
+    shared.close("b")
+    shared.add("a", 19)
+
+    assert shared.room("a", 32) == 7
+
+
+def test_the_bytes_of_a_dropped_queue_count_until_each_message_is_settled() -> None:
+    dropped = cache()
+    dropped.add("q", 12, count=2)
+    dropped.close("q")
+    dropped.remove("q", 5)
+
+    assert (dropped.count, dropped.size) == (1, 7)
+
+
+def test_a_queue_beyond_its_share_has_no_room_until_it_is_below() -> None:
+    crowded = cache(messages=4)
+    crowded.add("q", 4, count=3)
+    crowded.ask("q", 1)
+    crowded.open("r")
+
+    assert crowded.room("q", 32) == 0
+    assert [crowded.remove("q", 1) for _ in range(3)] == [False, True, False]
+
+
+def test_polls_that_ask_for_more_than_a_smaller_share_leave_no_room() -> None:
+    polled = cache(messages=10)
+    polled.ask("q", 8)
+    polled.open("r")
+
+    assert polled.room("q", 32) == 0
+
+
+def test_an_answer_to_a_poll_of_an_earlier_assignment_makes_no_room() -> None:
+    again = cache(messages=10)
+    again.ask("q", 5)
+    again.add("q", 1)
+    again.close("q")
+    again.open("q")
+    again.answered("q", 5)
+
+    assert again.room("q", 32) == 9
+
+
+def test_a_queue_always_may_have_one_message_also_with_fewer_bytes_than_queues() -> None:
+    assert cache(size=2, queues=tuple("abcdef")).room("f", 32) > 0

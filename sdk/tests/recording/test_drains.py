@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pickle
 from dataclasses import replace
 from typing import Any
 
@@ -143,6 +144,28 @@ def test_single_queues_are_asked_one_by_one(story: Story) -> None:
     assert story.told == []
     story.poll(221.0, queue=QUEUES_A[1])
     assert story.topics == [("billing", "orders")]
+
+
+def test_polls_of_two_clients_with_the_same_number_are_told_apart(story: Story) -> None:
+    """The older one began while messages might still have been redelivered."""
+    story.consume()
+    early = ReceiveEvent(**POLL, phase=Phase.INVOKE)
+    late = replace(early, client=replace(CONSUMER, client_id="c@2"))
+    story.tell(176.0, early)
+    story.tell(190.0, late)
+    story.tell(196.0, replace(early, phase=Phase.OK))
+    assert story.told == []
+    story.tell(210.0, replace(late, phase=Phase.OK))
+    assert [drain.poll.now for drain in story.told] == [190.0]
+
+
+def test_polls_that_have_ended_take_no_memory(story: Story) -> None:
+    def size_after(polls: int) -> int:
+        for _ in range(polls):
+            story.poll(200.0, operation=f"{story._seq}")
+        return len(pickle.dumps(story._drains))
+
+    assert size_after(1) * 2 > size_after(100)
 
 
 def test_a_broker_that_no_route_names_any_more_still_has_its_messages(story: Story) -> None:

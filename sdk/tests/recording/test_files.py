@@ -83,6 +83,33 @@ def test_a_fact_that_cannot_become_a_row_ends_the_recording_and_cuts_it_visibly(
     assert "recorder.end" not in {row["kind"] for row in rows}
 
 
+def test_the_first_of_several_errors_is_raised_by_close_and_never_by_an_event(tmp_path: Path) -> None:
+    recorder = quiet_recorder(tmp_path)
+    assert recorder._series is not None
+    writer = recorder._series.writer
+    for text in ("first", "second"):
+        writer.fail(ValueError(text))
+    writer._thread.submit(lambda: None).result()
+    assert writer.has_failed
+    recorder.observe(ClientEvent(client=PRODUCER, running=False))
+    for _ in range(2):
+        with pytest.raises(ValueError, match="first"):
+            recorder.close()
+
+
+def test_a_program_that_ends_without_closing_leaves_a_complete_recording(tmp_path: Path) -> None:
+    program = """
+import sys
+from aiorocketmq.hooks import ClientEvent, ClientIdentity, Role
+from aiorocketmq.recording import Recorder
+Recorder(sys.argv[1]).observe(ClientEvent(client=ClientIdentity("p@1", Role.PRODUCER), running=True))
+"""
+    subprocess.run([sys.executable, "-c", program, str(tmp_path)], check=True, timeout=60)
+    (file,) = tmp_path.iterdir()
+    kinds = [row["kind"] for row in parquet.read_table(file).to_pylist()]
+    assert kinds == ["recorder.start", "client.start", "recorder.end"]
+
+
 def test_without_pyarrow_one_sentence_names_the_extra(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -177,6 +204,31 @@ def test_a_recording_is_written_to_any_file_system(kind: str, tmp_path: Path) ->
     rows = parquet.read_table(files[0], filesystem=reader).to_pylist()
     assert [row["kind"] for row in rows] == ["recorder.start", "recorder.end"]
     assert rows[0]["run_id"] == "runs"
+
+
+@pytest.mark.parametrize(
+    ("folder", "path"),
+    [
+        ("runs", "{here}/runs"),
+        ("runs/", "{here}/runs"),
+        ("file:///here/runs/", "/here/runs"),
+        ("memory://here/runs/", "/here/runs"),
+    ],
+)
+def test_a_folder_is_the_same_with_a_slash_at_its_end(
+    folder: str, path: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A relative one is where it is even if the program changes its directory later."""
+    pytest.importorskip("fsspec")
+    monkeypatch.chdir(tmp_path)
+    recorder = Recorder(folder)
+    assert (recorder._place[1], recorder.run_id) == (path.format(here=tmp_path), "runs")
+
+
+def test_a_path_in_a_file_system_that_is_given_is_the_same_with_a_slash_at_its_end() -> None:
+    filesystem = pytest.importorskip("pyarrow.fs").LocalFileSystem()
+    recorder = Recorder("/here/runs/", filesystem=filesystem)
+    assert (recorder._place, recorder.run_id) == ((filesystem, "/here/runs"), "runs")
 
 
 @pytest.mark.parametrize(

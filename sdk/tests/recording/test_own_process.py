@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import shutil
 import signal
@@ -14,8 +15,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from aiorocketmq._recording.records import exact, packed, plain
-from aiorocketmq._recording.writer import BUSY, BUSY_SECONDS, Pace
+from aiorocketmq._recording import records as kinds
+from aiorocketmq._recording.filesystems import is_shared
+from aiorocketmq._recording.records import Record, exact, packed, plain
+from aiorocketmq._recording.writer import BUSY, BUSY_SECONDS, Pace, rows_of as rows_in
 from aiorocketmq.hooks import ClientEvent, HandleEvent, Phase
 from aiorocketmq.recording import BLOCKS_AT_ONCE, RECORDS_PER_BLOCK, Recorder
 
@@ -128,6 +131,26 @@ series.writer._thread.submit(lambda: series.writer._write(*series._due()) or os.
     assert list(tmp_path.glob("*.open")) == []
 
 
+def test_a_moment_without_records_is_passed_on_since_the_age_of_the_file_is_checked_there(
+    tmp_path: Path,
+) -> None:
+    recorder = moved(begun(tmp_path / "runs"))
+    child, series = child_of(recorder), recorder._series
+    assert series is not None
+    writer, process = series.writer, series.writer._process
+    assert process is not None
+    os.kill(child.pid, signal.SIGSTOP)
+    try:
+        writer.write(lambda: ([], []))
+        before = writer._thread.submit(lambda: len(process._ring._blocks)).result()
+        writer.write(lambda: ([], []))
+        after = writer._thread.submit(lambda: len(process._ring._blocks)).result()
+    finally:
+        os.kill(child.pid, signal.SIGCONT)
+    recorder.close()
+    assert after == before + 1
+
+
 def test_a_process_that_is_killed_ends_the_recording_and_is_reported_at_close(tmp_path: Path) -> None:
     recorder = moved(begun(tmp_path / "runs"))
     child = child_of(recorder)
@@ -171,17 +194,118 @@ def test_signals_that_are_meant_for_the_program_do_not_end_it(name: str, tmp_pat
 
 
 def test_without_another_program_to_start_it_stays_where_it_is(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
+    caplog.set_level("INFO", "aiorocketmq.recording")
     monkeypatch.setattr("sys.executable", "/nowhere/python")
     recorder = begun(tmp_path / "runs")
     for number in range(3_000):
         recorder.observe(asked(number))
     assert len(rows_of(recorder)) == 3_000 + 3
+    assert caplog.text.count("stays in this process") == 1  # it is not tried again
 
 
-@pytest.mark.parametrize("more", [{"own_process": False}, {"filesystem": "memory"}])
-def test_it_stays_if_no_other_process_can_write_or_shall(more: dict[str, Any], tmp_path: Path) -> None:
+def test_if_the_process_ends_at_its_start_the_recording_stays_where_it_is(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level("INFO", "aiorocketmq.recording")
+    monkeypatch.setattr("sys.executable", shutil.which("false"))
+    recorder = begun(tmp_path / "runs")
+    series = recorder._series
+    assert series is not None
+
+    def is_reported() -> bool:
+        series.writer.write(series._due)
+        return "ended at its start with code 1" in caplog.text
+
+    eventually(is_reported)
+    recorder.observe(asked(1))
+    assert [row["seq"] for row in rows_of(recorder)] == [0, 1, 2, 3]
+
+
+def test_if_the_disk_is_full_when_the_process_takes_over_the_recording_stays_where_it_is(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level("INFO", "aiorocketmq.recording")
+    monkeypatch.setattr(os, "pwrite", no_space)
+    recorder = begun(tmp_path / "runs")
+    series = recorder._series
+    assert series is not None
+
+    def is_reported() -> bool:
+        series.writer.write(series._due)
+        return "No space left" in caplog.text
+
+    eventually(is_reported)
+    recorder.observe(asked(1))
+    assert [row["seq"] for row in rows_of(recorder)] == [0, 1, 2, 3]
+
+
+def test_if_the_disk_is_full_later_the_recording_ends_and_close_raises_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    recorder = moved(begun(tmp_path / "runs"))
+    process = child_of(recorder)
+    monkeypatch.setattr(os, "pwrite", no_space)
+    recorder.observe(asked(1))
+    with pytest.raises(OSError, match="No space left"):
+        recorder.close()
+    assert process.returncode == 0
+
+
+def no_space(file: int, data: memoryview, offset: int) -> int:
+    raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+
+def test_blocks_that_are_written_in_parts_are_complete(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pwrite = os.pwrite
+    monkeypatch.setattr(os, "pwrite", lambda file, data, offset: pwrite(file, data[:1_000], offset))
+    recorder = moved(begun(tmp_path / "runs"))
+    for number in range(1_000):
+        recorder.observe(asked(number))
+    assert len(rows_of(recorder)) == 1_000 + 3
+
+
+@pytest.mark.skipif(not Path("/proc/self/fd").is_dir(), reason="this system does not list open files")
+@pytest.mark.parametrize("takes_over", [True, False])
+def test_a_recorder_that_is_closed_has_no_file_open(takes_over: bool, tmp_path: Path) -> None:
+    def files() -> set[str]:
+        folder = Path("/proc/self/fd")
+        return {os.readlink(file) for file in folder.iterdir() if file.is_symlink()}
+
+    before = files()
+    recorder = begun(tmp_path / "runs")
+    series = recorder._series
+    assert series is not None
+    if takes_over:
+        moved(recorder)
+    else:
+        series.writer.write(series._due)
+        series.writer._thread.submit(lambda: None).result()
+    assert len(files() - before) >= 3  # two pipes and a file
+    recorder.close()
+    assert {name for name in files() - before if not name.startswith("/proc")} == set()
+
+
+def test_a_process_that_is_not_needed_after_all_is_ended(tmp_path: Path) -> None:
+    recorder = begun(tmp_path / "runs")
+    series = recorder._series
+    assert series is not None
+    series.writer.write(series._due)
+    series.writer._thread.submit(lambda: None).result()
+    child = child_of(recorder)
+    assert rows_of(recorder)[-1]["kind"] == "recorder.end"
+    assert child.returncode == -signal.SIGKILL
+
+
+@pytest.mark.parametrize("more", [{"own_process": False}, {"filesystem": "memory"}, {"frozen": True}])
+def test_it_stays_if_no_other_process_can_write_or_shall(
+    more: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if "frozen" in more:  # the executable is the program itself, and no Python
+        monkeypatch.setattr("sys.frozen", more.pop("frozen"), raising=False)
     if "filesystem" in more:
         more = {"filesystem": pytest.importorskip("fsspec").filesystem(more["filesystem"])}
     recorder = begun(tmp_path / "runs", **more)
@@ -193,6 +317,17 @@ def test_it_stays_if_no_other_process_can_write_or_shall(more: dict[str, Any], t
     assert writer._process is None
 
 
+@pytest.fixture
+def no_idle_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Processes that are started see a machine whose cores are never idle."""
+    folder = tmp_path / "site"
+    folder.mkdir()
+    program = "from aiorocketmq._recording import process_main\nprocess_main.SPARE = float('inf')\n"
+    (folder / "sitecustomize.py").write_text(program)
+    monkeypatch.syspath_prepend(folder)
+
+
+@pytest.mark.usefixtures("no_idle_time")
 def test_where_there_is_no_room_it_is_waited_for_and_nothing_is_lost(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -203,6 +338,21 @@ def test_where_there_is_no_room_it_is_waited_for_and_nothing_is_lost(
     assert len(rows_of(recorder)) == 20_000 + 3
 
 
+@pytest.mark.usefixtures("no_idle_time")
+def test_a_pipe_that_cannot_be_enlarged_does_not_make_the_program_wait(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("aiorocketmq._recording.process._MANY_PLACES", 1)
+    recorder = moved(begun(tmp_path / "runs"))
+    series = recorder._series
+    assert series is not None
+    for _ in range(2_000):
+        series.writer.write(lambda: ([], []))
+    series.writer._thread.submit(lambda: None).result(PATIENCE)
+    assert rows_of(recorder)[-1]["kind"] == "recorder.end"
+
+
+@pytest.mark.usefixtures("no_idle_time")
 def test_what_waits_for_a_process_that_is_paused_is_bounded_and_the_gap_is_reported(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -228,8 +378,29 @@ def test_many_rows_within_seconds_are_busy_and_as_many_within_a_minute_are_not(
 ) -> None:
     monkeypatch.setattr("aiorocketmq._recording.writer.BUSY", BUSY)
     assert Pace().is_busy(BUSY, 100.0)
+    fast = Pace()
+    assert [fast.is_busy(BUSY // 8, 100.0 + each / 8) for each in range(8)] == [*[False] * 7, True]
     slow = Pace()
     assert not any(slow.is_busy(BUSY // 8, 100.0 + each * BUSY_SECONDS / 4) for each in range(20))
+
+
+def test_an_answer_has_as_many_rows_as_messages() -> None:
+    now = (1, 1, None)
+    records: list[Record] = [
+        (kinds.DELIVERED, *now, "c@1", "1", (), 7, [(), (), ()]),
+        (kinds.HANDLING, *now, "c@1", 1, 7, 1),
+        (kinds.ACKING, *now, "c@1", 2, [(7, 1, None), (8, 1, None)]),
+    ]
+    assert rows_in(records) == 3 + 1 + 2
+
+
+@pytest.mark.parametrize("is_in_memory", [False, True])
+def test_part_of_a_file_system_is_shared_if_the_whole_is(is_in_memory: bool) -> None:
+    fs = pytest.importorskip("pyarrow.fs")
+    whole = fs.LocalFileSystem()
+    if is_in_memory:
+        whole = fs.PyFileSystem(fs.FSSpecHandler(pytest.importorskip("fsspec").filesystem("memory")))
+    assert is_shared(whole) is is_shared(fs.SubTreeFileSystem("/part", whole)) is not is_in_memory
 
 
 def test_words_of_types_of_somebodys_own_go_over_as_what_they_say() -> None:

@@ -45,3 +45,12 @@ def test_a_block_that_could_not_be_written_leaves_its_room() -> None:
     ring.unplace()
     assert ring.place(10) == 10
     assert ring.place(1) is None
+
+
+def test_a_block_may_fill_the_room_exactly() -> None:
+    ring = Ring(30)
+    assert [ring.place(length) for length in (10, 10, 10)] == [0, 10, 20]
+    ring.read(1)
+    assert ring.place(10) == 0
+    ring.read(1)
+    assert (ring.place(4), ring.place(7), ring.place(6)) == (10, None, 14)

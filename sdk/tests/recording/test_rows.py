@@ -10,7 +10,15 @@ from typing import Any
 import pytest
 from aiorocketmq._recording import records as kinds
 from aiorocketmq._recording.row_builder import RowBuilder
-from aiorocketmq._recording.rows import PLACED_ACK, Sheet, by_topic, kind_of, milliseconds, placed
+from aiorocketmq._recording.rows import (
+    PLACED_ACK,
+    Sheet,
+    by_topic,
+    has_stopped,
+    kind_of,
+    milliseconds,
+    placed,
+)
 from aiorocketmq.errors import BusyError, RocketMQError, ServerError, TopicUnavailableError, UnreachableError
 from aiorocketmq.hooks import (
     AckEvent,
@@ -99,6 +107,26 @@ def test_a_lock_and_its_release_are_kinds_of_their_own(is_release: bool, kind: s
 
 
 @pytest.mark.parametrize(
+    ("running", "phase", "kind", "is_end"),
+    [
+        (True, Phase.INVOKE, None, False),
+        (True, Phase.OK, "client.start", False),
+        (True, Phase.SINGLE, "client.start", False),
+        (True, Phase.FAIL, None, True),
+        (False, Phase.INVOKE, None, False),
+        (False, Phase.OK, "client.stop", True),
+        (False, Phase.SINGLE, "client.stop", True),
+        (False, Phase.FAIL, "client.stop", True),
+    ],
+)
+def test_a_client_has_started_when_it_is_usable_and_stops_also_when_it_could_not_start(
+    running: bool, phase: Phase, kind: str | None, is_end: bool
+) -> None:
+    event = ClientEvent(client=CONSUMER, phase=phase, running=running)
+    assert (kind_of(event), has_stopped(event)) == (kind, is_end)
+
+
+@pytest.mark.parametrize(
     ("seconds", "number"), [(None, None), (0, 0), (0.57, 570), (1.001, 1001), (30, 30_000)]
 )
 def test_durations_are_recorded_in_rounded_milliseconds(seconds: float | None, number: int | None) -> None:
@@ -135,6 +163,30 @@ def test_messages_of_one_answer_share_one_time_and_tell_when_they_were_asked_for
     assert [row["invoked_us"] for row in rows] == [1_000_000_000] * 2
     assert [(row["batch_pos"], row["message_id"]) for row in rows] == [(0, "M1"), (1, "M2")]
     assert {row["batch"] for row in rows} == {"c@1/1"}
+
+
+def test_deliveries_of_different_polls_have_times_of_their_own(recorder: Recorder, clock: Instants) -> None:
+    other = replace(CONSUMER, client_id="c@2")
+    first = delivered(received())
+    for event in (
+        first,
+        replace(first, client=other),
+        replace(first, client=other, operation="2"),
+        replace(first, operation=None),
+        replace(first, operation=None),
+    ):
+        recorder.observe(event)
+        clock.now += 1
+    rows = [row for row in rows_of(recorder) if row["kind"] == "deliver"]
+    assert [row["t_wall_us"] for row in rows] == [1_000_000_000 + 1_000_000 * second for second in range(5)]
+
+
+@pytest.mark.parametrize(("queue", "recorded"), [(-1, None), (0, 0), (3, 3)])
+def test_a_poll_of_all_queues_has_none_in_its_row(
+    queue: int, recorded: int | None, recorder: Recorder
+) -> None:
+    recorder.observe(replace(a_poll(Phase.INVOKE), queue=QUEUE._replace(id=queue)))
+    assert rows_of(recorder)[1]["queue"] == recorded
 
 
 def test_deliveries_reported_after_the_end_of_their_poll_still_find_its_beginning(
@@ -247,6 +299,11 @@ def test_the_groups_settings_are_recorded_as_text(recorder: Recorder) -> None:
     recorder.observe(SettingsEvent(client=CONSUMER, ordered=True, max_attempts=17, steps=(1.0, 5.0)))
     row = rows_of(recorder)[1]
     assert dict(row["cfg"]) == {"ordered": "true", "max_attempts": "17", "steps_ms": "1000,5000"}
+
+
+def test_settings_that_a_group_does_not_have_are_left_out(recorder: Recorder) -> None:
+    recorder.observe(SettingsEvent(client=CONSUMER, ordered=False, max_attempts=None))
+    assert dict(rows_of(recorder)[1]["cfg"]) == {"ordered": "false"}
 
 
 @pytest.mark.parametrize(

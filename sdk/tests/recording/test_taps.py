@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 from aiorocketmq._session import events
+from aiorocketmq._session.events import Answer, Emitter
 from aiorocketmq.config import Compression
 from aiorocketmq.errors import LeaseLostError, PermissionDeniedError
 from aiorocketmq.hooks import AckEvent, DeliverEvent, Event, HandleEvent, Hook, SendEvent
@@ -21,7 +22,7 @@ from aiorocketmq.simple_consumer import SimpleConsumer
 from aiorocketmq.transaction import Resolution
 from aiorocketmq_fake import FakeBroker
 
-from sdk.tests.recording.events_as_rows import rows_of
+from sdk.tests.recording.events_as_rows import CONSUMER, QUEUE, Instants, rows_of
 
 pytest.importorskip("pyarrow.parquet")
 
@@ -177,6 +178,35 @@ async def test_a_message_that_is_settled_long_after_its_delivery_is_reported_aga
         assert [row[name] for row in acks] == [delivered[name]] * 2
     assert {row["handle"] for row in acks} != {delivered["handle"]}
     assert [row["seq"] for row in rows] == list(range(len(rows)))
+
+
+def test_a_message_that_did_not_come_over_grpc_has_the_same_columns(tmp_path: Path) -> None:
+    """It has no message of the wire that the recorder could read."""
+    message = ReceivedMessage(
+        topic="orders",
+        body=b"1",
+        message_id="M1",
+        queue=QUEUE,
+        offset=7,
+        group="billing",
+        attempt=3,
+        tag="paid",
+        message_group="ann",
+        priority=4,
+        born_us=1,
+        stored_us=2,
+        deliver_us=3,
+        transaction_id="T1",
+        properties={"a": "b"},
+    )
+    clock = Instants()
+    tapped, told = Recorder(tmp_path / "tapped", clock=clock), Recorder(tmp_path / "told", clock=clock)
+    for emitter in (Emitter([tapped], CONSUMER), Emitter([ByEvents(told)], CONSUMER)):
+        emitter.delivered([message], Answer(operation="1", broker=QUEUE.broker, filter=None))
+    rows, expected = without_recorder(rows_of(tapped)), without_recorder(rows_of(told))
+    assert rows == expected
+    names = ("attempt", "born_us", "store_us", "due_us", "tx_id", "priority")
+    assert [rows[1][name] for name in names] == [3, 1, 2, 3, "T1", 4]
 
 
 async def test_what_a_tap_raises_is_logged_and_goes_no_further(

@@ -144,9 +144,15 @@ def test_members_before_the_damage_of_an_inner_batch_are_yielded() -> None:
         next(members)
 
 
-def test_an_inner_batch_that_lost_a_member_is_malformed() -> None:
-    with pytest.raises(MalformedRecordError, match="an inner batch of 1 messages declares '2'"):
-        list(unwrapped(inner_batch(JAVA_MEMBER, inner_num="2")))
+@pytest.mark.parametrize("declared", ["0", "1", "3", "10"])
+def test_an_inner_batch_that_lost_or_won_a_member_is_malformed(declared: str) -> None:
+    with pytest.raises(MalformedRecordError, match=f"an inner batch of 2 messages declares '{declared}'"):
+        list(unwrapped(inner_batch(JAVA_MEMBER, JAVA_MEMBER, inner_num=declared)))
+
+
+def test_an_inner_batch_need_not_declare_its_number() -> None:
+    wrapper = inner_batch(JAVA_MEMBER, JAVA_MEMBER)._replace(property_text="")
+    assert len(list(unwrapped(wrapper))) == 2
 
 
 def test_an_inner_batch_that_cannot_be_decompressed_is_malformed() -> None:
