@@ -124,9 +124,8 @@ class _Serving:
             self._pipeline = Pipeline.unpacked(block)
         else:
             self._pipeline.take(marshal.loads(block))
-        with suppress(
-            BrokenPipeError
-        ):  # the other process has died, and its blocks must be written all the more
+        # If the other process has died, its blocks must be written all the more.
+        with suppress(BrokenPipeError):
             os.write(1, DONE)
         return True
 
