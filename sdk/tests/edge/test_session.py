@@ -248,19 +248,22 @@ async def test_the_connection_to_a_server_that_has_left_the_routes_is_closed_aft
     """Until then messages that it has delivered are settled on it."""
     async with (
         FakeBroker() as other,
+        FakeBroker() as third,
         Producer(broker.endpoint, topics=["orders"], transport=overheard) as one,
     ):
         session = one._session
         assert isinstance(session, Session)
-        gone = parse_endpoint(other.endpoint)
-        await session.open_stream(gone).ready()
+        gone, back = parse_endpoint(other.endpoint), parse_endpoint(third.endpoint)
+        for endpoint in (gone, back):
+            await session.open_stream(endpoint).ready()
         await session.routes.refresh()  # whose route does not name it
         assert set(session.streams) == {session.access}
-        assert gone in overheard._channels
+        assert {gone, back} < set(overheard._channels)
+        await session.open_stream(back).ready()  # it is used again
         later = asyncio.get_running_loop().time() + 601.0
         monkeypatch.setattr(network, "loop_time", lambda: later)
-        await session.routes.refresh()
-        assert set(overheard._channels) == {session.access}
+        await session.network.close_unused()
+        assert set(overheard._channels) == {session.access, back}
         await one.send(Message("orders", b"x"))
 
 
