@@ -84,7 +84,7 @@ def test_messages_whose_delivery_was_left_out_have_numbers_but_no_rows() -> None
 
 
 def test_completions_whose_calls_were_left_out_have_numbers_but_no_rows() -> None:
-    entry: Any = (
+    entry: Record = (
         "orders",
         "body",
         ((None, 0, 0, "M", None, None, None), (1, "", None, None, None, None), {}),

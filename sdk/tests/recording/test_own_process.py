@@ -21,6 +21,7 @@ from aiorocketmq._recording.records import Record, exact, packed, plain
 from aiorocketmq._recording.writer import BUSY, BUSY_SECONDS, Pace, rows_of as rows_in
 from aiorocketmq.hooks import ClientEvent, HandleEvent, Phase
 from aiorocketmq.recording import BLOCKS_AT_ONCE, RECORDS_PER_BLOCK, Recorder
+from aiorocketmq.recording_format import ROWS_PER_GROUP
 
 from sdk.tests.recording.events_as_rows import (
     CONSUMER,
@@ -118,12 +119,18 @@ series = recorder._series
 while not series.writer.is_elsewhere:
     series.writer.write(series._due)
     time.sleep(0.01)
+child = series.writer._process._child.pid
+print(child, flush=True)
+os.kill(child, 19)  # it reads nothing before this process has died
 for _ in range(10_000):
     recorder.observe(SettingsEvent(client=client, ordered=False, max_attempts=3))
 series.writer._thread.submit(lambda: series.writer._write(*series._due()) or os.kill(os.getpid(), 9)).result()
 """
-    died = subprocess.run([sys.executable, "-c", program, str(tmp_path)], check=False, timeout=60)
+    died = subprocess.run(
+        [sys.executable, "-c", program, str(tmp_path)], check=False, timeout=60, stdout=subprocess.PIPE
+    )
     assert died.returncode == -signal.SIGKILL
+    os.kill(int(died.stdout), signal.SIGCONT)
     eventually(lambda: len(list(tmp_path.glob("*-00001.parquet"))) == 1)
     rows = [row for file in tmp_path.glob("*.parquet") for row in parquet.read_table(file).to_pylist()]
     assert sorted(row["seq"] for row in rows) == list(range(2 + 10_000))
@@ -155,12 +162,29 @@ def test_a_process_that_is_killed_ends_the_recording_and_is_reported_at_close(tm
     recorder = moved(begun(tmp_path / "runs"))
     child = child_of(recorder)
     os.kill(child.pid, signal.SIGKILL)
+    os.waitid(os.P_PID, child.pid, os.WEXITED | os.WNOWAIT)
     recorder.observe(asked(1))
     with pytest.raises(OSError, match="ended with code -9"):
         recorder.close()
     assert child.returncode == -signal.SIGKILL
     rows = [row for file in recorder.folder.glob("*.parquet") for row in parquet.read_table(file).to_pylist()]
     assert "recorder.end" not in {row["kind"] for row in rows}
+
+
+def test_a_process_that_is_killed_while_the_program_waits_for_room_ends_the_recording(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("aiorocketmq._recording.process.ROOM", 200_000)
+    recorder = moved(begun(tmp_path / "runs"))
+    child, series = child_of(recorder), recorder._series
+    assert series is not None
+    os.kill(child.pid, signal.SIGSTOP)
+    block = packed([(kinds.FAULT, 1, 1, None, {"kind": "x" * 150_000})])
+    for _ in range(2):
+        series.writer.write(lambda: ([block], []))
+    os.kill(child.pid, signal.SIGKILL)
+    with pytest.raises(OSError, match="ended with code -9"):
+        recorder.close()
 
 
 def test_a_disk_that_fails_there_is_reported_at_close(tmp_path: Path) -> None:
@@ -183,6 +207,22 @@ def test_a_fact_that_cannot_become_a_row_ends_the_recording_and_the_process(tmp_
     assert child.returncode == 0
     rows = [row for file in recorder.folder.glob("*.parquet") for row in parquet.read_table(file).to_pylist()]
     assert "recorder.end" not in {row["kind"] for row in rows}
+
+
+def test_an_error_of_the_process_leaves_the_rows_before_it_in_a_complete_file(tmp_path: Path) -> None:
+    recorder = moved(begun(tmp_path / "runs"))
+    series = recorder._series
+    assert series is not None
+    for number in range(ROWS_PER_GROUP):
+        recorder.observe(asked(number))
+    record = kinds.HANDLING, 1, 1, None, "a client that never started", 1, 1, 1
+    series.writer.write(series._due)
+    series.writer.write(lambda: ([packed([record])], []))
+    with pytest.raises(OSError, match="a client that never started"):
+        recorder.close()
+    files = list(recorder.folder.iterdir())
+    assert {file.suffix for file in files} == {".parquet"}
+    assert sum(parquet.read_metadata(file).num_rows for file in files) > ROWS_PER_GROUP
 
 
 @pytest.mark.parametrize("name", ["SIGINT", "SIGTERM", "SIGHUP"])
@@ -317,14 +357,122 @@ def test_it_stays_if_no_other_process_can_write_or_shall(
     assert writer._process is None
 
 
+def write_start(statement: str, folder: Path) -> None:
+    """Write what a process executes at its start if the folder is on the path of the program."""
+    folder.mkdir()
+    program = f"from aiorocketmq._recording import process_main\n{statement}\n"
+    (folder / "sitecustomize.py").write_text(program)
+
+
+def start_with(statement: str, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let each process execute a statement at its start."""
+    write_start(statement, folder)
+    monkeypatch.syspath_prepend(folder)
+
+
 @pytest.fixture
 def no_idle_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Processes that are started see a machine whose cores are never idle."""
-    folder = tmp_path / "site"
-    folder.mkdir()
-    program = "from aiorocketmq._recording import process_main\nprocess_main.SPARE = float('inf')\n"
-    (folder / "sitecustomize.py").write_text(program)
-    monkeypatch.syspath_prepend(folder)
+    start_with("process_main.SPARE = float('inf')", tmp_path / "site", monkeypatch)
+
+
+@pytest.fixture
+def idle_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Processes that are started see a machine whose cores are idle."""
+    start_with("process_main.SPARE = float('-inf')", tmp_path / "site", monkeypatch)
+
+
+def test_the_process_imports_what_the_program_imports(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its own path may have been set in the program itself."""
+    mark = tmp_path / "imported"
+    start_with(f"open({str(mark)!r}, 'w').close()", tmp_path / "site", monkeypatch)
+    moved(begun(tmp_path / "runs")).close()
+    assert mark.exists()
+
+
+def test_it_ends_with_the_program_also_if_a_fork_of_that_keeps_its_input_open(tmp_path: Path) -> None:
+    program = """
+import os, sys, time
+sys.path.insert(0, sys.argv[2])
+from aiorocketmq._recording import writer
+from aiorocketmq.hooks import ClientEvent, ClientIdentity, Role
+from aiorocketmq.recording import Recorder
+writer.BUSY = 2
+recorder = Recorder(sys.argv[1])
+client = ClientIdentity("p@1", Role.PRODUCER)
+recorder.observe(ClientEvent(client=client, running=True))
+series = recorder._series
+while not series.writer.is_elsewhere:
+    series.writer.write(series._due)
+    time.sleep(0.01)
+recorder.note_fault("crash")
+series.writer._thread.submit(lambda: series.writer._write(*series._due())).result()
+forked = os.fork()
+if not forked:
+    time.sleep(60)
+    os._exit(0)
+with open(sys.argv[3], "w") as file:
+    file.write(str(forked))
+os.kill(os.getpid(), 9)
+"""
+    runs, site, forked = tmp_path / "runs", tmp_path / "site", tmp_path / "forked"
+    write_start("process_main._LOOKS_FOR_ITS_PARENT = 0.05", site)
+    words = sys.executable, "-c", program, str(runs), str(site), str(forked)
+    died = subprocess.run(words, check=False, timeout=60)
+    assert died.returncode == -signal.SIGKILL
+    try:
+        eventually(lambda: len(list(runs.glob("*-00001.parquet"))) == 1)
+    finally:
+        os.kill(int(forked.read_text()), signal.SIGKILL)
+
+
+def test_it_takes_its_share_of_the_processor_only_while_a_quarter_of_the_room_is_unread() -> None:
+    program = """
+import os
+from aiorocketmq._recording.process import PLACE
+from aiorocketmq._recording.process_main import _Serving
+ours, theirs = os.pipe()
+os.dup2(ours, 0)
+serving = _Serving(os.getppid(), spool=-1, room=100)
+for place in [(0, 20), (20, 5), (25, 1)]:
+    os.write(theirs, PLACE.pack(*place))
+    print(serving._is_waited_for())
+for _ in range(3):
+    print(serving._next(), serving._is_waited_for())
+os.close(theirs)
+print(serving._next(), serving._is_waited_for())
+"""
+    done = subprocess.run(
+        [sys.executable, "-c", program], check=True, timeout=60, capture_output=True, text=True
+    )
+    assert done.stdout.splitlines() == [
+        "False",
+        "False",
+        "True",
+        "(0, 20) False",
+        "(20, 5) False",
+        "(25, 1) False",
+        "None True",
+    ]
+
+
+@pytest.mark.usefixtures("idle_time")
+def test_little_room_is_used_if_blocks_are_read_as_fast_as_they_are_written(tmp_path: Path) -> None:
+    recorder = moved(begun(tmp_path / "runs"))
+    series = recorder._series
+    assert series is not None
+    process = series.writer._process
+    assert process is not None
+    block = packed([(kinds.FAULT, 1, 1, None, {"kind": "x" * 100_000})])
+    for _ in range(20):
+        series.writer.write(lambda: ([block], []))
+        series.writer._thread.submit(lambda: None).result()
+        process._poll.poll(1_000 * PATIENCE)
+    size = os.fstat(process._spool.fileno()).st_size
+    recorder.close()
+    assert size < 5 * len(block)
 
 
 @pytest.mark.usefixtures("no_idle_time")
