@@ -9,6 +9,7 @@ import re
 import sys
 from collections.abc import AsyncIterator
 from dataclasses import dataclass
+from pathlib import Path
 
 import pytest
 from aiorocketmq import Message, Producer
@@ -96,6 +97,26 @@ async def test_every_kind_of_message_can_be_sent_and_often(broker: FakeBroker) -
     assert len(broker.messages("fifo")) == 3
     (receipt,) = [json.loads(line) for line in result.output.splitlines()]
     assert receipt["recall_handle"]
+
+
+async def test_priority_and_lite_topic_are_options(broker: FakeBroker) -> None:
+    await broker.create_topic("urgent", type="PRIORITY", queues=1)
+    await broker.create_topic("chats", type="LITE", queues=1)
+    for arguments in (("urgent", "x", "--priority", "7"), ("chats", "x", "--lite-topic", "ann")):
+        result = await invoke("send", *arguments, "--endpoint", broker.endpoint)
+        assert result.exit_code == 0, result.error
+    (urgent,), (chat,) = broker.messages("urgent"), broker.messages("chats")
+    assert (urgent.type, chat.type) == ("PRIORITY", "LITE")
+
+
+async def test_received_messages_are_hidden_for_as_long_as_is_given(broker: FakeBroker) -> None:
+    await invoke("send", "orders", "shoes", "--endpoint", broker.endpoint)
+    broker.faults.refuse("AckMessage", "FORBIDDEN")
+    receive = ("receive", "orders", "--group", "billing", "--invisible", "600")
+    result = await invoke(*receive, "--endpoint", broker.endpoint)
+    assert result.exit_code == 4
+    (lease,) = broker.leases("billing")
+    assert 500 < lease.ends_at - broker.clock.now() <= 600
 
 
 async def test_messages_are_received_printed_and_acknowledged(broker: FakeBroker) -> None:
@@ -220,6 +241,19 @@ async def test_tls_credentials_and_maps_are_options(broker: FakeBroker) -> None:
         )
         assert result.exit_code == 0, result.error
         assert len(secure.messages("orders")) == 1
+
+
+async def test_a_server_of_tls_is_trusted_by_the_roots_in_a_file(tmp_path: Path) -> None:
+    certificate = ServerTls.self_made()
+    roots, others = tmp_path / "roots.pem", tmp_path / "others.pem"
+    roots.write_bytes(certificate.trust)
+    others.write_bytes(ServerTls.self_made().trust)
+    async with FakeBroker(tls=certificate) as secure:
+        await secure.create_topic("orders")
+        send = ("send", "orders", "x", "--endpoint", secure.endpoint)
+        trusted = await invoke(*send, "--ca", str(roots))
+        refused = await invoke(*send, "--ca", str(others), "--timeout", "1")
+    assert (trusted.exit_code, refused.exit_code) == (0, 4), trusted.error
 
 
 async def test_addresses_are_mapped_and_names_are_in_the_namespace(broker: FakeBroker) -> None:

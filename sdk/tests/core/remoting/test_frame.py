@@ -49,10 +49,10 @@ def test_a_binary_answer_with_a_remark_is_read() -> None:
 
 
 def test_numbers_and_booleans_among_the_fields_become_text_as_java_writes_it() -> None:
-    header = b'{"code":1,"opaque":2,"extFields":{"a":5,"b":true,"c":null,"d":"x"},"language":3,"unknown":[]}'
+    header = b'{"code":1,"opaque":2,"extFields":{"a":5,"b":true,"c":null,"d":"x"},"language":3,"remark":7,"unknown":[]}'
     read = decode(struct.pack(">i", len(header)) + header)
     assert dict(read.fields) == {"a": "5", "b": "true", "d": "x"}
-    assert read.language == "PYTHON"
+    assert (read.language, read.remark) == ("PYTHON", "7")
 
 
 TEXT = st.text(st.characters(exclude_categories=["Cs"]), max_size=20)
@@ -110,6 +110,7 @@ def test_a_damaged_header_is_a_frame_or_malformed_and_nothing_else(
         (struct.pack(">i", -1), "cannot be -1 bytes"),
         (struct.pack(">i", MAX_FRAME - 3), "cannot be"),
         (struct.pack(">ii", 4, 5), "header of 5 bytes"),
+        (struct.pack(">ii", 6, 3) + b"{}", "header of 3 bytes"),
         (struct.pack(">iBBBB", 4, 7, 0, 0, 0), "serialization 7"),
         (struct.pack(">ii", 6, 2) + b"{]", "not JSON"),
         (struct.pack(">ii", 6, 2) + b"[]", "not an object"),
@@ -117,6 +118,9 @@ def test_a_damaged_header_is_a_frame_or_malformed_and_nothing_else(
         (struct.pack(">ii", 23, 19) + b'{"remark":"\\ud800"}', "not JSON"),
         (struct.pack(">ii", 21, 17) + b'{"extFields":[1]}', "extFields"),
         (struct.pack(">ii", 8, 1 << 24 | 4) + b"abcd", "too short"),
+        (struct.pack(">ii21sx", 26, 1 << 24 | 22, bytes(21)), "ends 1 bytes after its fields"),
+        (struct.pack(">ii13sii", 25, 1 << 24 | 21, bytes(13), -1, 0), "cut short"),
+        (struct.pack(">ii17si", 25, 1 << 24 | 21, bytes(17), 1), "cut short"),
     ],
 )  # fmt: skip
 def test_a_stream_that_is_none_of_frames_is_malformed(stream: bytes, told: str) -> None:
@@ -151,6 +155,46 @@ def test_what_is_no_number_of_64_bits_is_refused_in_short(text: str | None) -> N
     assert len(str(raised.value)) < 60
     assert frame(1, {"offset": str(2**63 - 1)}).number("offset") == 2**63 - 1
     assert frame(1, {"offset": "-1"}).number("offset", least=-1) == -1
+    for wrong in ("", "x", "-2"):
+        with pytest.raises(ValueError, match=r"^its offset is "):
+            frame(1, {"offset": wrong}).number("offset", least=-1)
+
+
+@pytest.mark.parametrize(
+    ("flag", "kinds"), [(0, (False, False)), (1, (True, False)), (2, (False, True)), (3, (True, True))]
+)
+def test_the_bits_of_the_flag_are_independent(flag: int, kinds: tuple[bool, bool]) -> None:
+    marked = frame(1)._replace(flag=flag)
+    assert (marked.is_response, marked.is_one_way) == kinds
+
+
+@pytest.mark.parametrize(("number", "language"), [(0, "JAVA"), (13, "NODE_JS"), (14, "OTHER"), (-1, "OTHER")])
+def test_an_unknown_language_is_another_one(number: int, language: str) -> None:
+    binary = struct.pack(">ihbhiiii", 1 << 24 | 21, 0, number, 0, 0, 0, 0, 0)
+    header = b'{"language":%d}' % number
+    for frame_bytes in (binary, struct.pack(">i", len(header)) + header):
+        assert decode(frame_bytes).language == language
+
+
+def test_a_frame_has_begun_with_its_first_byte() -> None:
+    whole, reader = encode(frame(1)), FrameReader()
+    begun = []
+    for start, end in ((0, 0), (0, 1), (1, 5), (5, len(whole)), (0, len(whole))):
+        list(reader.feed(whole[start:end]))
+        begun.append(reader.has_begun)
+    assert begun == [False, True, True, False, False]
+
+
+def test_json_distinguishes_an_empty_remark_from_none() -> None:
+    for remark in ("", None):
+        assert decode(encode(frame(1)._replace(remark=remark))[4:]).remark == remark
+
+
+def test_what_only_begins_like_tls_is_malformed() -> None:
+    for start in (b"\x15\x02\x03\x00", b"\x13\x03\x03\x00", b"\x18\x03\x03\x00"):
+        with pytest.raises(MalformedFrameError, match="cannot be") as error:
+            list(FrameReader().feed(start))
+        assert type(error.value) is MalformedFrameError
 
 
 def test_the_largest_frame_is_taken_and_one_byte_more_is_refused() -> None:
