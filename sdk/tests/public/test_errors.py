@@ -120,6 +120,9 @@ def test_an_error_of_many_acks_names_those_that_failed() -> None:
     assert error.failed == outcomes[1:]
     assert not error.may_retry
     assert not error.may_have_taken_effect
+    with_busy: Any = (*outcomes, ("third", BusyError("busy")))
+    busy = AckManyError("x", outcomes=with_busy)
+    assert (busy.may_retry, busy.may_have_taken_effect) == (True, False)
     outcomes += (("third", ServerError("not now")),)
     mixed = AckManyError("x", outcomes=outcomes)
     assert (mixed.may_retry, mixed.may_have_taken_effect) == (True, True)

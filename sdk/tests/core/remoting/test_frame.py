@@ -114,6 +114,7 @@ def test_a_damaged_header_is_a_frame_or_malformed_and_nothing_else(
         (struct.pack(">iBBBB", 4, 7, 0, 0, 0), "serialization 7"),
         (struct.pack(">ii", 6, 2) + b"{]", "not JSON"),
         (struct.pack(">ii", 6, 2) + b"[]", "not an object"),
+        (struct.pack(">ii", 8, 4) + b"{}{}", "more than JSON text"),
         (struct.pack(">ii", 16, 12) + b'{"code":"x"}', "no 32-bit integer"),
         (struct.pack(">ii", 23, 19) + b'{"remark":"\\ud800"}', "not JSON"),
         (struct.pack(">ii", 21, 17) + b'{"extFields":[1]}', "extFields"),
@@ -166,6 +167,19 @@ def test_what_is_no_number_of_64_bits_is_refused_in_short(text: str | None) -> N
 def test_the_bits_of_the_flag_are_independent(flag: int, kinds: tuple[bool, bool]) -> None:
     marked = frame(1)._replace(flag=flag)
     assert (marked.is_response, marked.is_one_way) == kinds
+
+
+@pytest.mark.parametrize("name", ["code", "opaque", "flag", "version"])
+def test_the_numbers_of_a_json_header_have_32_bits(name: str) -> None:
+    def decoded(number: str) -> Frame:
+        header = f'{{"{name}":{number}}}'.encode()
+        return decode(struct.pack(">i", len(header)) + header)
+
+    for number in (2**31 - 1, -(2**31)):
+        assert getattr(decoded(f"{number}"), name) == number
+    for wrong in (f"{2**31}", f"{-(2**31) - 1}", "true", "1.0", "null"):
+        with pytest.raises(MalformedFrameError, match="no 32-bit integer"):
+            decoded(wrong)
 
 
 @pytest.mark.parametrize(("number", "language"), [(0, "JAVA"), (13, "NODE_JS"), (14, "OTHER"), (-1, "OTHER")])

@@ -5,13 +5,28 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import pytest
-from aiorocketmq._core.remoting.bodies import offset_file, parse_consumers, parse_locked, parse_offsets
+from aiorocketmq._core.remoting.bodies import (
+    offset_file,
+    parse_consumers,
+    parse_locked,
+    parse_offsets,
+    subscription,
+)
 from aiorocketmq._core.route import MessageQueue
+from aiorocketmq._core.settings import FilterText
 
 
 def test_members_are_sorted_and_each_counts_once() -> None:
     """All members of a group compute who owns a queue from the same order."""
     assert parse_consumers(b'{"consumerIdList":["c","a","b","a"]}') == ("a", "b", "c")
+
+
+def test_only_a_filter_of_tags_has_tags() -> None:
+    def tags(wanted: FilterText) -> object:
+        return subscription("T", wanted, version=0)["tagsSet"]
+
+    assert tags(FilterText("b || a")) == ["a", "b"]
+    assert tags(FilterText("color = 'red' || size", is_sql=True)) == []
 
 
 @pytest.mark.parametrize(
