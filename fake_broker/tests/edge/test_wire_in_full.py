@@ -52,13 +52,14 @@ class Ports:
 
     def hidden(self, text: str) -> str:
         for number, name in self.names.items():
-            packed = repr(struct.pack(">I", number))[2:-1]
-            text = (
-                text.replace(f"{number:08X}", name)
-                .replace(packed, f"<{name}>")
-                .replace(f":{number}", f":{name}")
-            )
+            text = text.replace(f"{number:08X}", name).replace(f":{number}", f":{name}")
         return text
+
+    def shown(self, body: bytes) -> str:
+        """A body as text; a packed number may be a quote, which is escaped or not as the rest has others."""
+        for number, name in self.names.items():
+            body = body.replace(struct.pack(">I", number), f"<{name}>".encode())
+        return self.hidden(repr(body))
 
 
 def told(frame: Frame, ports: Ports) -> Iterator[str]:
@@ -66,7 +67,7 @@ def told(frame: Frame, ports: Ports) -> Iterator[str]:
     yield f"{frame.code} flag {frame.flag} version {frame.version} {frame.language}{ports.hidden(remark)}"
     yield from (f"  {name}: {ports.hidden(text)}" for name, text in sorted(frame.fields.items()))
     if frame.body:
-        yield ports.hidden(f"  {frame.body!r}")
+        yield f"  {ports.shown(frame.body)}"
 
 
 SHORT = {
