@@ -27,13 +27,13 @@ OPERATORS = (
         for name in ("broker_clock", "clock", "drains", "faults", "operations", "remoting/disturbances")
     ),
     *(f"fake/core/{name}" for name in ("commands/inspection", "commands/salvage", "values/events")),
-    *("fake/core/values/snapshots", "fake/core/broker.py:Broker.take_events"),
-    *(
-        "fake/edge/parking",
-        "fake/edge/driver.py:Driver.check_loop",
-        "fake/edge/timers.py:Timers.next_deadline",
-    ),
-    *("fake/edge/calls.py:disturbance", "fake/edge/telemetry.py:Telemetry._disturb"),
+    "fake/core/values/snapshots",
+    "fake/core/broker.py:Broker.take_events",
+    "fake/edge/calls.py:disturbance",
+    "fake/edge/driver.py:Driver.check_loop",
+    "fake/edge/parking",
+    "fake/edge/telemetry.py:Telemetry._disturb",
+    "fake/edge/timers.py:Timers.next_deadline",
 )
 """Beginnings of modules and functions of the fake that serve its operators only: recordings, metrics, files, the
 control port, and what a test sets of a broker in its process, such as clock and faults."""

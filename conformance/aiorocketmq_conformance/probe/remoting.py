@@ -238,25 +238,17 @@ class RemotingProbe:
 
         Without `filter_text` the filter is that of the group's heartbeats, which must be of `version` or newer.
         """
-        flags = (
-            _SUSPEND if poll > 0 else 0,
-            0 if filter_text is None else _INLINE,
-            0 if commit is None else _COMMIT,
+        fields = pull_fields(
+            topic if named is None else named,
+            group,
+            offset,
+            queue=queue,
+            batch=batch,
+            poll=poll,
+            filter_text=filter_text,
+            version=version,
+            commit=commit,
         )
-        fields: dict[str, object] = {
-            "consumerGroup": group,
-            "topic": topic if named is None else named,
-            "queueId": queue,
-            "queueOffset": offset,
-            "maxMsgNums": batch,
-            "sysFlag": sum(flags),
-            "commitOffset": commit or 0,
-            "suspendTimeoutMillis": round(poll * 1000),
-            "subVersion": version,
-            "expressionType": "SQL92" if filter_text is not None and filter_text.is_sql else "TAG",
-        }
-        if filter_text is not None:
-            fields["subscription"] = filter_text.expression
         started = self.clock.now()
         answer = await self.ask(topic, RequestCode.PULL_MESSAGE, fields, hold=poll if poll > 0 else None)
         return Pulled(
@@ -447,6 +439,41 @@ def send_fields(topic: str, properties: Mapping[str, str], born: float) -> dict[
         "k": "false",
         "m": "false",
     }
+
+
+def pull_fields(
+    topic: str,
+    group: str,
+    offset: int,
+    *,
+    queue: int = 0,
+    batch: int = 32,
+    poll: float = 0.0,
+    filter_text: FilterText | None = EVERYTHING,
+    version: int = 0,
+    commit: int | None = None,
+) -> dict[str, object]:
+    """Return the fields of a pull; without `filter_text` its filter is that of the group's heartbeats. Request 11."""
+    flags = (
+        _SUSPEND if poll > 0 else 0,
+        0 if filter_text is None else _INLINE,
+        0 if commit is None else _COMMIT,
+    )
+    fields: dict[str, object] = {
+        "consumerGroup": group,
+        "topic": topic,
+        "queueId": queue,
+        "queueOffset": offset,
+        "maxMsgNums": batch,
+        "sysFlag": sum(flags),
+        "commitOffset": commit or 0,
+        "suspendTimeoutMillis": round(poll * 1000),
+        "subVersion": version,
+        "expressionType": "SQL92" if filter_text is not None and filter_text.is_sql else "TAG",
+    }
+    if filter_text is not None:
+        fields["subscription"] = filter_text.expression
+    return fields
 
 
 def _address(text: str) -> Address:

@@ -17,15 +17,13 @@ from aiorocketmq._remoting.codes import RequestCode, ResponseCode, response_name
 from aiorocketmq_conformance.case import EXTENSION, case
 from aiorocketmq_conformance.cases.shared.queues import REMOTING, RemotingReader, over_remoting
 from aiorocketmq_conformance.fixture import Fixture
-from aiorocketmq_conformance.probe.remoting import send_fields
+from aiorocketmq_conformance.probe.remoting import pull_fields, send_fields
 
 QUEUES = 3
 SENT: tuple[str, ...] = ("m0", "m1", "m2")
 COMMITTED = 2
 INDEXED = 1.5
 """Seconds after which servers surely find messages by their keys."""
-INLINE = 4
-"""Flag of a pull that has its own filter."""
 FAR = 1 << 42
 """Beyond every time in milliseconds, and every position in a log."""
 Fields = dict[str, object]
@@ -239,10 +237,7 @@ def _messages(scene: _Scene) -> Iterator[Exchange]:
         yield Exchange(RequestCode.QUERY_MESSAGE, query, code, index, found)
     yield Exchange(RequestCode.VIEW_MESSAGE_BY_ID, {"offset": scene.position}, body=SENT[1:2])
     yield Exchange(RequestCode.VIEW_MESSAGE_BY_ID, {"offset": FAR}, ResponseCode.SYSTEM_ERROR)
-    pull: Mapping[str, object] = {
-        "consumerGroup": group, "topic": topic, "queueId": 0, "queueOffset": 0, "maxMsgNums": 2, "sysFlag": INLINE,
-        "commitOffset": 0, "suspendTimeoutMillis": 0, "subscription": "*", "subVersion": 0, "expressionType": "TAG",
-    }  # fmt: skip
+    pull = pull_fields(topic, group, 0, batch=2)
     pulls: tuple[tuple[Fields, ResponseCode, int, int, tuple[str, ...] | None], ...] = (
         ({}, ResponseCode.SUCCESS, 2, 3, SENT[:2]),
         ({"queueOffset": 2}, ResponseCode.SUCCESS, 3, 3, SENT[2:]),

@@ -10,7 +10,7 @@ from aiorocketmq._remoting.codes import RequestCode, ResponseCode
 from aiorocketmq_conformance.case import EXTENSION, case
 from aiorocketmq_conformance.cases.shared.queues import REMOTING, over_remoting
 from aiorocketmq_conformance.fixture import Fixture
-from aiorocketmq_conformance.probe.remoting import send_fields
+from aiorocketmq_conformance.probe.remoting import pull_fields, send_fields
 
 REFUSED = (ResponseCode.SYSTEM_ERROR, 29)
 """Codes for malformed fields; 5.5 has another one for some requests."""
@@ -65,20 +65,10 @@ async def numbers(fixture: Fixture) -> None:
     send = send_fields(topic, {"UNIQ_KEY": fixture.fresh("id")}, fixture.clock.wall())
     queue: dict[str, object] = {"topic": topic, "queueId": 0}
     member = {**queue, "consumerGroup": group}
-    pull = {
-        **member,
-        "queueOffset": 0,
-        "maxMsgNums": 1,
-        "sysFlag": 4,
-        "commitOffset": 0,
-        "suspendTimeoutMillis": 0,
-        "subscription": "*",
-        "subVersion": 0,
-    }
     # Fields of 32 and of 64 bits.
     rows: tuple[tuple[RequestCode, dict[str, object], str, str], ...] = (
         (RequestCode.SEND_MESSAGE_V2, send, "d e f h j", "g"),
-        (RequestCode.PULL_MESSAGE, pull, "queueId maxMsgNums sysFlag", "queueOffset"),
+        (RequestCode.PULL_MESSAGE, pull_fields(topic, group, 0), "queueId maxMsgNums sysFlag", "queueOffset"),
         (RequestCode.QUERY_CONSUMER_OFFSET, member, "queueId", ""),
         (RequestCode.UPDATE_CONSUMER_OFFSET, {**member, "commitOffset": 0}, "queueId", "commitOffset"),
         (RequestCode.GET_MAX_OFFSET, queue, "queueId", ""),

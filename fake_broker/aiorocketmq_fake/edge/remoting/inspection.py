@@ -131,15 +131,10 @@ class InspectionRequests:
         ]
         most = max(request.number("maxNum", bits=32), 0)
         newest = sorted(matches, key=lambda message: message.position)[-most:] if most else []
-        last_found = newest[-1] if newest else None
-        fields = {
-            "indexLastUpdatePhyoffset": last_found.position if last_found else 0,
-            "indexLastUpdateTimestamp": _milliseconds(last_found.store_timestamp) if last_found else 0,
-        }
         if not newest:
             text = "can not find message, maybe time range not correct"
-            return answer(fields, code=ResponseCode.QUERY_NOT_FOUND, remark=text)
-        return answer(fields, self._records(newest))
+            return answer(_index(0, 0.0), code=ResponseCode.QUERY_NOT_FOUND, remark=text)
+        return answer(_index(newest[-1].position, newest[-1].store_timestamp), self._records(newest))
 
     def view(self, request: Request) -> Frame:
         """Find a message by its log position."""
@@ -169,6 +164,10 @@ class InspectionRequests:
     def _stored_at(self, topic: str, queue_id: int, offset: int) -> int:
         message = self._core.message(topic, queue_id, offset)
         return 0 if message is None else _milliseconds(message.store_timestamp)
+
+
+def _index(position: int, updated: float) -> dict[str, object]:
+    return {"indexLastUpdatePhyoffset": position, "indexLastUpdateTimestamp": _milliseconds(updated)}
 
 
 def _milliseconds(seconds: float) -> int:

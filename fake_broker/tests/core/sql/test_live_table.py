@@ -1,7 +1,7 @@
 """SQL expressions against what a real server did with them."""
 
 import json
-from pathlib import Path
+from importlib.resources import files
 from typing import Any
 
 import pytest
@@ -10,8 +10,9 @@ from aiorocketmq_fake.core.values.codes import Code, FilterType, MessageType, Re
 from aiorocketmq_fake.core.values.model import FilterExpression, OutgoingMessage, StoredMessage
 from aiorocketmq_fake.core.values.profiles import APACHE_5_5
 
-FILE = Path(__file__).parents[4] / "conformance/aiorocketmq_conformance/cases/filters/sql_table.json"
-TABLE: dict[str, Any] = json.loads(FILE.read_text())
+TABLE: dict[str, Any] = json.loads(
+    files("aiorocketmq_conformance.cases.filters").joinpath("sql_table.json").read_text("utf-8")
+)
 
 
 def stored(message_id: str, tag: str, keys: list[str], properties: dict[str, str]) -> StoredMessage:
