@@ -51,9 +51,9 @@ def sheet_of(*facts: tuple[float, Event | int]) -> Sheet:
     return sheet
 
 
-def received(message_id: str = "M1", body: bytes = b"1") -> ReceivedMessage:
+def received(message_id: str = "M1", body: bytes = b"1", **more: Any) -> ReceivedMessage:
     return ReceivedMessage(
-        topic="orders", body=body, message_id=message_id, queue=QUEUE, offset=7, group="billing"
+        topic="orders", body=body, message_id=message_id, queue=QUEUE, offset=7, group="billing", **more
     )
 
 

@@ -20,7 +20,7 @@ from aiorocketmq._recording.filesystems import is_shared
 from aiorocketmq._recording.records import Record, exact, packed, plain
 from aiorocketmq._recording.writer import BUSY, BUSY_SECONDS, Pace, rows_of as rows_in
 from aiorocketmq.hooks import ClientEvent, HandleEvent, Phase
-from aiorocketmq.recording import BLOCKS_AT_ONCE, RECORDS_PER_BLOCK, Recorder
+from aiorocketmq.recording import BLOCKS_AT_ONCE, RECORDS_PER_BLOCK, Recorder, _Series
 from aiorocketmq.recording_format import ROWS_PER_GROUP
 
 from sdk.tests.recording.events_as_rows import (
@@ -47,11 +47,10 @@ def busy(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def moved(recorder: Recorder, **clock: Any) -> Recorder:
     """A recorder whose facts go to another process from here on."""
-    assert recorder._series is not None
-    until = time.monotonic() + PATIENCE
-    while not recorder._series.writer.is_elsewhere:
+    series, until = series_of(recorder), time.monotonic() + PATIENCE
+    while not series.writer.is_elsewhere:
         assert time.monotonic() < until, "no process has taken over"
-        recorder._series.writer.write(recorder._series._due)
+        series.writer.write(series._due)
         time.sleep(0.01)
     return recorder
 
@@ -62,9 +61,18 @@ def begun(folder: Path, **more: Any) -> Recorder:
     return recorder
 
 
-def child_of(recorder: Recorder) -> subprocess.Popen[bytes]:
+def series_of(recorder: Recorder) -> _Series:
     assert recorder._series is not None
-    process = recorder._series.writer._process
+    return recorder._series
+
+
+def written(recorder: Recorder) -> None:
+    """Wait until what was given to the writer so far is done."""
+    series_of(recorder).writer._thread.submit(lambda: None).result(PATIENCE)
+
+
+def child_of(recorder: Recorder) -> subprocess.Popen[bytes]:
+    process = series_of(recorder).writer._process
     assert process is not None
     return process._child
 
@@ -211,8 +219,7 @@ def test_a_fact_that_cannot_become_a_row_ends_the_recording_and_the_process(tmp_
 
 def test_an_error_of_the_process_leaves_the_rows_before_it_in_a_complete_file(tmp_path: Path) -> None:
     recorder = moved(begun(tmp_path / "runs"))
-    series = recorder._series
-    assert series is not None
+    series = series_of(recorder)
     for number in range(ROWS_PER_GROUP):
         recorder.observe(asked(number))
     record = kinds.HANDLING, 1, 1, None, "a client that never started", 1, 1, 1
@@ -245,22 +252,25 @@ def test_without_another_program_to_start_it_stays_where_it_is(
     assert caplog.text.count("stays in this process") == 1  # it is not tried again
 
 
+def stays(recorder: Recorder, caplog: pytest.LogCaptureFixture, reason: str) -> None:
+    """Wait for the report that no process has taken over, and check that nothing is lost."""
+    series = series_of(recorder)
+
+    def is_reported() -> bool:
+        series.writer.write(series._due)
+        return reason in caplog.text
+
+    eventually(is_reported)
+    recorder.observe(asked(1))
+    assert [row["seq"] for row in rows_of(recorder)] == [0, 1, 2, 3]
+
+
 def test_if_the_process_ends_at_its_start_the_recording_stays_where_it_is(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level("INFO", "aiorocketmq.recording")
     monkeypatch.setattr("sys.executable", shutil.which("false"))
-    recorder = begun(tmp_path / "runs")
-    series = recorder._series
-    assert series is not None
-
-    def is_reported() -> bool:
-        series.writer.write(series._due)
-        return "ended at its start with code 1" in caplog.text
-
-    eventually(is_reported)
-    recorder.observe(asked(1))
-    assert [row["seq"] for row in rows_of(recorder)] == [0, 1, 2, 3]
+    stays(begun(tmp_path / "runs"), caplog, "ended at its start with code 1")
 
 
 def test_if_the_disk_is_full_when_the_process_takes_over_the_recording_stays_where_it_is(
@@ -268,17 +278,7 @@ def test_if_the_disk_is_full_when_the_process_takes_over_the_recording_stays_whe
 ) -> None:
     caplog.set_level("INFO", "aiorocketmq.recording")
     monkeypatch.setattr(os, "pwrite", no_space)
-    recorder = begun(tmp_path / "runs")
-    series = recorder._series
-    assert series is not None
-
-    def is_reported() -> bool:
-        series.writer.write(series._due)
-        return "No space left" in caplog.text
-
-    eventually(is_reported)
-    recorder.observe(asked(1))
-    assert [row["seq"] for row in rows_of(recorder)] == [0, 1, 2, 3]
+    stays(begun(tmp_path / "runs"), caplog, "No space left")
 
 
 def test_if_the_disk_is_full_later_the_recording_ends_and_close_raises_it(
@@ -317,13 +317,12 @@ def test_a_recorder_that_is_closed_has_no_file_open(takes_over: bool, tmp_path: 
 
     before = files()
     recorder = begun(tmp_path / "runs")
-    series = recorder._series
-    assert series is not None
+    series = series_of(recorder)
     if takes_over:
         moved(recorder)
     else:
         series.writer.write(series._due)
-        series.writer._thread.submit(lambda: None).result()
+        written(recorder)
     assert len(files() - before) >= 3  # two pipes and a file
     recorder.close()
     assert {name for name in files() - before if not name.startswith("/proc")} == set()
@@ -331,10 +330,9 @@ def test_a_recorder_that_is_closed_has_no_file_open(takes_over: bool, tmp_path: 
 
 def test_a_process_that_is_not_needed_after_all_is_ended(tmp_path: Path) -> None:
     recorder = begun(tmp_path / "runs")
-    series = recorder._series
-    assert series is not None
+    series = series_of(recorder)
     series.writer.write(series._due)
-    series.writer._thread.submit(lambda: None).result()
+    written(recorder)
     child = child_of(recorder)
     assert rows_of(recorder)[-1]["kind"] == "recorder.end"
     assert child.returncode == -signal.SIGKILL
@@ -351,8 +349,7 @@ def test_it_stays_if_no_other_process_can_write_or_shall(
     recorder = begun(tmp_path / "runs", **more)
     for number in range(3_000):
         recorder.observe(asked(number))
-    assert recorder._series is not None
-    writer = recorder._series.writer
+    writer = series_of(recorder).writer
     recorder.close()
     assert writer._process is None
 
@@ -461,14 +458,13 @@ print(serving._next(), serving._is_waited_for())
 @pytest.mark.usefixtures("idle_time")
 def test_little_room_is_used_if_blocks_are_read_as_fast_as_they_are_written(tmp_path: Path) -> None:
     recorder = moved(begun(tmp_path / "runs"))
-    series = recorder._series
-    assert series is not None
+    series = series_of(recorder)
     process = series.writer._process
     assert process is not None
     block = packed([(kinds.FAULT, 1, 1, None, {"kind": "x" * 100_000})])
     for _ in range(20):
         series.writer.write(lambda: ([block], []))
-        series.writer._thread.submit(lambda: None).result()
+        written(recorder)
         process._poll.poll(1_000 * PATIENCE)
     size = os.fstat(process._spool.fileno()).st_size
     recorder.close()
@@ -492,11 +488,10 @@ def test_a_pipe_that_cannot_be_enlarged_does_not_make_the_program_wait(
 ) -> None:
     monkeypatch.setattr("aiorocketmq._recording.process._MANY_PLACES", 1)
     recorder = moved(begun(tmp_path / "runs"))
-    series = recorder._series
-    assert series is not None
+    series = series_of(recorder)
     for _ in range(2_000):
         series.writer.write(lambda: ([], []))
-    series.writer._thread.submit(lambda: None).result(PATIENCE)
+    written(recorder)
     assert rows_of(recorder)[-1]["kind"] == "recorder.end"
 
 
@@ -507,8 +502,7 @@ def test_what_waits_for_a_process_that_is_paused_is_bounded_and_the_gap_is_repor
     monkeypatch.setattr("aiorocketmq._recording.process.ROOM", 200_000)
     monkeypatch.setattr("aiorocketmq.recording.MOST_WAITING", 2_000)
     recorder = moved(begun(tmp_path / "runs"))
-    series = recorder._series
-    assert series is not None
+    series = series_of(recorder)
     child = child_of(recorder)
     os.kill(child.pid, signal.SIGSTOP)
     for number in range(30_000):

@@ -22,7 +22,7 @@ from aiorocketmq.simple_consumer import SimpleConsumer
 from aiorocketmq.transaction import Resolution
 from aiorocketmq_fake import FakeBroker
 
-from sdk.tests.recording.events_as_rows import CONSUMER, QUEUE, Instants, rows_of
+from sdk.tests.recording.events_as_rows import CONSUMER, QUEUE, Instants, received, rows_of
 
 pytest.importorskip("pyarrow.parquet")
 
@@ -182,13 +182,7 @@ async def test_a_message_that_is_settled_long_after_its_delivery_is_reported_aga
 
 def test_a_message_that_did_not_come_over_grpc_has_the_same_columns(tmp_path: Path) -> None:
     """It has no message of the wire that the recorder could read."""
-    message = ReceivedMessage(
-        topic="orders",
-        body=b"1",
-        message_id="M1",
-        queue=QUEUE,
-        offset=7,
-        group="billing",
+    message = received(
         attempt=3,
         tag="paid",
         message_group="ann",
