@@ -61,6 +61,7 @@ class RequestCode(IntEnum):
     SEND_BATCH_MESSAGE = 320
     GET_TOPIC_CONFIG = 351
     LITE_PULL_MESSAGE = 361
+    RECALL_MESSAGE = 370
 
 
 NAME_SERVER = frozenset(

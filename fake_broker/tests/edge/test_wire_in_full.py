@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 import re
 import struct
+from base64 import b64encode
 from collections.abc import AsyncIterator, Iterator
 from datetime import UTC, datetime
 from typing import Any
@@ -130,6 +131,7 @@ LOCKED = {
     "clientId": "c1",
     "mqSet": [{"topic": "t", "brokerName": "broker-a", "queueId": number} for number in (0, 7)],
 }
+RECALLED = b64encode(b"v1 t broker-a 1893456020000 S9").decode()
 
 REQUESTS: tuple[tuple[int, Any, Any], ...] = (
     *((105, b"", {"topic": topic}) for topic in ("t", "wide", "TBW102", "none")),
@@ -186,6 +188,11 @@ REQUESTS: tuple[tuple[int, Any, Any], ...] = (
     (310, b"body", {**SHORT, "i": "UNIQ_KEY\x01S7\x02TIMER_DELAY_SEC\x0130\x02"}),
     (310, b"body", {**SHORT, "i": "UNIQ_KEY\x01S8\x02TIMER_DELAY_MS\x01xx\x02"}),
     (310, b"body", {**SHORT, "i": "UNIQ_KEY\x01S9\x02TIMER_DELIVER_MS\x011893456020000\x02"}),
+    (370, b"", {"topic": "t", "recallHandle": RECALLED, "producerGroup": "pg"}),
+    (370, b"", {"topic": "t", "recallHandle": RECALLED}),
+    (370, b"", {"topic": "t"}),
+    (370, b"", {"topic": "d", "recallHandle": RECALLED}),
+    (370, b"", {"topic": "none", "recallHandle": RECALLED}),
     (310, b"body", {**SHORT, "j": 3, "l": 5, "i": "UNIQ_KEY\x01SA\x02"}),
     (310, b"body", {**SHORT, "g": -5, "i": "UNIQ_KEY\x01SB\x02"}),
     *((310, b"body", {**SHORT, letter: value}) for letter in "defgh" for value in ("", "x", 2**63)),

@@ -299,6 +299,8 @@ async def remoting(fixture: Fixture) -> None:
             "commitOrRollback": 8, "fromTransactionCheck": "false", "msgId": "m"
         },
     }  # fmt: skip
+    if recalls := fixture.target.has("recall"):
+        of_clients[RequestCode.RECALL_MESSAGE] = {"topic": topic, "recallHandle": "none"}
     passed: dict[str, set[str]] = {}
     for user, credentials in signers.items():
         probe = fixture.member(credentials=credentials)
@@ -326,7 +328,7 @@ async def remoting(fixture: Fixture) -> None:
     requests_of_members = ("GET_CONSUMER_LIST_BY_GROUP", "UNREGISTER_CLIENT", "CONSUMER_SEND_MSG_BACK")
     member = {call: {"groups", "consumer"} for call in requests_of_members}
     reader = {"QUERY_MESSAGE": {"subscribe", "consumer"}}
-    producer = {"send": {"publish"}, "END_TRANSACTION": {"publish"}}
+    producer = {call: {"publish"} for call in ("send", "END_TRANSACTION", *["RECALL_MESSAGE"] * recalls)}
     assert passed == {**producer, **consumer, **member, **reader}
 
 

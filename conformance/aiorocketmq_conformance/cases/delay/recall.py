@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
+from base64 import urlsafe_b64decode, urlsafe_b64encode
+from math import floor
+
+from aiorocketmq._remoting.codes import RequestCode, ResponseCode
 from aiorocketmq.wire import messages as pb
 
 from aiorocketmq_conformance.case import EXTENSION, SHOULD, case
 from aiorocketmq_conformance.cases.delay.delivery import due, later, prepared
+from aiorocketmq_conformance.cases.shared.queues import REMOTING
 from aiorocketmq_conformance.fixture import Fixture, once_each
 from aiorocketmq_conformance.probe.answers import code_of
 from aiorocketmq_conformance.probe.client import CallFailed
+from aiorocketmq_conformance.probe.remoting_answers import response_text
 from aiorocketmq_conformance.tolerances import PROMPT
 from aiorocketmq_conformance.verdicts import NotApplicable
 
@@ -132,6 +138,54 @@ async def wrong_type_topic(fixture: Fixture) -> None:
     producer = await fixture.producer(normal)
     reply = await producer.recall(normal, sent.receipt.recall_handle)
     assert code_of(reply) == "MESSAGE_PROPERTY_CONFLICT_WITH_TYPE"
+
+
+@case(
+    "recall.over-remoting",
+    rules=("R4.25", "remoting-protocol.md 6.11"),
+    level=EXTENSION,
+    needs=(*NEEDS, *REMOTING),
+    timeout=120.0,
+)
+async def over_remoting(fixture: Fixture) -> None:
+    """Over remoting, a handle recalls its message and no other, in any number of attempts; one that is none, of
+    another topic or broker, or from the past is refused, and recalls nothing."""
+    topic, consumer = await prepared(fixture)
+    other = await fixture.topic(1, type="DELAY")
+    member, handles = fixture.member(), {}
+    at = floor(fixture.clock.wall() + AHEAD) * 1000
+    for name in ("recalled", "kept"):
+        sent = await member.send(topic, name.encode(), {"UNIQ_KEY": name, "TIMER_DELIVER_MS": str(at)})
+        handles[name] = sent.fields["recallHandle"]
+    version, *names, due_at, id_ = urlsafe_b64decode(handles["kept"]).decode().split(" ")
+    broker = names[-1]
+
+    def handle(
+        *, version: str = version, topic: str = topic, broker: str = broker, due_at: str = due_at
+    ) -> str:
+        return urlsafe_b64encode(f"{version} {topic} {broker} {due_at} {id_}".encode()).decode()
+
+    assert handle() == handles["kept"], f"the handle {handles['kept']} is not made as expected"
+    refused = ResponseCode.ILLEGAL_OPERATION
+    rows = {
+        "recalled": (topic, handles["recalled"], ResponseCode.SUCCESS),
+        "no handle": (topic, "", refused),
+        "words": (topic, "no handle", refused),
+        "version": (topic, handle(version="v2"), refused),
+        "no time": (topic, handle(due_at="soon"), refused),
+        "past": (topic, handle(due_at=str(at - 86_400_000)), refused),
+        "another broker": (topic, handle(broker=f"{broker}-x"), refused),
+        "another topic": (other, handle(), refused),
+        "an unknown topic": ("unknown", handle(topic="unknown"), ResponseCode.TOPIC_NOT_EXIST),
+    }
+    for name, (of_topic, text, code) in rows.items():
+        fields = {"topic": of_topic, "recallHandle": text, "producerGroup": "p"}
+        answer = await member.ask(topic, RequestCode.RECALL_MESSAGE, fields)
+        given = {"msgId": name} if code == ResponseCode.SUCCESS else {}
+        expected = (code, {"MSG_REGION": "DefaultRegion", **given})
+        assert (answer.code, answer.fields) == expected, f"{name}: {response_text(answer)} {answer.fields}"
+    texts = [one.text for one in await consumer.receive_for(AHEAD + 10.0, settle=True)]
+    assert texts == ["kept"], f"{texts} were delivered"
 
 
 @case("recall.race", rules=("R4.26",), level=EXTENSION, needs=NEEDS, timeout=120.0)

@@ -110,7 +110,7 @@ def setups(version: str, mode: str) -> Setups:
         users = Setup(
             "with users",
             frozenset({"auth", "@acl"}),
-            {**lines, **_ASKS, **_LOCAL},
+            {**lines, **_ASKS, **_LOCAL, "recallMessageEnable": "true"},
             # Without the hook a separate proxy does not sign its requests to the broker, and does not start.
             {**switches, **_ASKS, **_PROXIED, "enableAclRpcHookForClusterMode": True},
             ADMINISTRATOR,

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import TypeVar, TypeVarTuple
 
+from aiorocketmq_fake.core.commands.delays import Delays
 from aiorocketmq_fake.core.commands.inspection import Inspection
 from aiorocketmq_fake.core.commands.members import Members
 from aiorocketmq_fake.core.commands.offset_resets import OffsetResets
@@ -49,6 +50,7 @@ class ClassicBroker(Inspection, ABC):
     Its commands have names of their own, so that rates of RPCs do not count for them.
     """
 
+    _delays: Delays
     _members: Members
     _locks: QueueLocks
     _resets: OffsetResets
@@ -142,6 +144,12 @@ class ClassicBroker(Inspection, ABC):
             request,
             client_id,
         )
+
+    def recall_classic(self, topic: str, handle: str, *, now: float, client_id: str = "") -> str:
+        """Recall a delayed message like `recall`, whatever the topic's type. Refused, too: FORBIDDEN if recalls are
+        switched off, TOPIC_NOT_FOUND."""
+        recall = self._delays.recall_classic
+        return self._run("Remoting.RECALL_MESSAGE", client_id, now, recall, topic, handle, client_id)
 
     def end_half(
         self,

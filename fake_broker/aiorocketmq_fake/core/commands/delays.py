@@ -11,6 +11,8 @@ from aiorocketmq_fake.core.values.codes import Code, MessageType, Refusal, Topic
 from aiorocketmq_fake.core.values.events import Prepared, Recalled, StoredAs
 from aiorocketmq_fake.core.values.model import OutgoingMessage
 
+_SWITCHED_OFF = "Recalling messages is switched off on this server."
+
 
 class Delayed(Timer):
     """A delayed message."""
@@ -62,15 +64,28 @@ class Delays:
     def recall(self, topic_name: str, handle: str, client_id: str) -> str:
         """Recall a message before its delivery time; return its id (R4.25, R4.26)."""
         state = self._state
-        profile = state.profile
         state.check_topic(topic_name)
         topic = state.topics.get(topic_name)
         if topic is None or topic.config.type not in (TopicType.DELAY, TopicType.MIXED):
             raise Refusal(
                 Code.MESSAGE_PROPERTY_CONFLICT_WITH_TYPE, f"The topic {topic_name} takes no delayed messages."
             )
-        if not profile.recall_enabled:
-            raise Refusal(profile.recall_failure_code, "Recalling messages is switched off on this server.")
+        if not state.profile.recall_enabled:
+            raise Refusal(state.profile.recall_failure_code, _SWITCHED_OFF)
+        return self._recall(topic_name, handle, client_id)
+
+    def recall_classic(self, topic_name: str, handle: str, client_id: str) -> str:
+        """Recall like `recall`, whatever the topic's type."""
+        state = self._state
+        if not state.profile.recall_enabled:
+            raise Refusal(Code.FORBIDDEN, _SWITCHED_OFF)
+        if topic_name not in state.topics:
+            raise Refusal(Code.TOPIC_NOT_FOUND, f"The topic {topic_name} does not exist.")
+        return self._recall(topic_name, handle, client_id)
+
+    def _recall(self, topic_name: str, handle: str, client_id: str) -> str:
+        state = self._state
+        profile = state.profile
         at, message_id = self._read(topic_name, handle)
         if at - milliseconds(profile.recall_margin) <= state.now:
             raise Refusal(profile.recall_failure_code, "It is too late to recall the message.")

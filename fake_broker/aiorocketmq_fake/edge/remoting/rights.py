@@ -110,6 +110,7 @@ NEEDS: Mapping[int, Needs] = {
     RequestCode.SEND_MESSAGE: _named(Right.PUBLISH, "topic"),
     RequestCode.SEND_MESSAGE_V2: _named(Right.PUBLISH, "b"),
     RequestCode.SEND_BATCH_MESSAGE: _named(Right.PUBLISH, "b"),
+    RequestCode.RECALL_MESSAGE: _named(Right.PUBLISH, "topic"),
     # Clients before 5.0 name no topic.
     RequestCode.END_TRANSACTION: _named(Right.PUBLISH, "topic", optional=True),
     RequestCode.CONSUMER_SEND_MSG_BACK: _named(Right.GROUP, "group"),

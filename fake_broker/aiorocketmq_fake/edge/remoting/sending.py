@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from aiorocketmq_fake.core.values import limits
 from aiorocketmq_fake.core.values.classic_model import Classic, SendBack
-from aiorocketmq_fake.core.values.codes import Refusal, Resolution
+from aiorocketmq_fake.core.values.codes import Code, Refusal, Resolution
 from aiorocketmq_fake.core.values.model import OutgoingMessage, SendOutcome
 from aiorocketmq_fake.edge.address import Address
 from aiorocketmq_fake.edge.driver import Driver
@@ -29,7 +29,10 @@ _V2_NAMES = {
 _RESOLUTIONS = {8: Resolution.COMMIT, 12: Resolution.ROLLBACK}
 _HONOURS_MAX_RECONSUME_TIMES = 121
 """Older clients send a meaningless number."""
-_TRACE = {"MSG_REGION": "DefaultRegion", "TRACE_ON": "true"}
+_REGION = {"MSG_REGION": "DefaultRegion"}
+_TRACE = {**_REGION, "TRACE_ON": "true"}
+_RECALL_CODES = frozenset({Code.FORBIDDEN, Code.TOPIC_NOT_FOUND})
+"""Refused recalls with a response code of their own."""
 
 
 class Sending:
@@ -47,6 +50,7 @@ class Sending:
             RequestCode.SEND_MESSAGE_V2: self.send_short,
             RequestCode.SEND_BATCH_MESSAGE: self.send_short,
             RequestCode.CONSUMER_SEND_MSG_BACK: self.send_back,
+            RequestCode.RECALL_MESSAGE: self.recall,
             RequestCode.END_TRANSACTION: self.end_transaction,
         }
 
@@ -113,6 +117,19 @@ class Sending:
         )
         self._driver.run(self._core.send_back, back, client_id=request.peer.client_id)
         return answer()
+
+    def recall(self, request: Request) -> Frame:
+        """Recall a delayed message."""
+        handle = request.frame.fields.get("recallHandle", "")
+        try:
+            message_id = self._driver.run(
+                self._core.recall_classic, request.text("topic"), handle, client_id=request.peer.client_id
+            )
+        except Refusal as refused:
+            has_own = refused.code in _RECALL_CODES
+            code = response_code(refused.code) if has_own else ResponseCode.ILLEGAL_OPERATION
+            return answer(_REGION, code=code, remark=refused.message)
+        return answer({**_REGION, "msgId": message_id})
 
     def end_transaction(self, request: Request) -> Frame | None:
         """Commit or roll back; a producer without a decision gets no answer."""
