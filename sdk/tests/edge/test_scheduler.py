@@ -3,11 +3,13 @@
 import asyncio
 import random
 from collections.abc import AsyncIterator
+from typing import Any
 
 import pytest
 from aiorocketmq._aio.event import Signal
 from aiorocketmq._aio.scheduler import Scheduler
 from aiorocketmq._aio.tasks import Tasks
+from aiorocketmq._core.timetable import CROWD
 from aiorocketmq.connection import Connection
 from aiorocketmq.errors import ServerError
 from aiorocketmq_fake import FakeBroker
@@ -83,6 +85,27 @@ async def test_who_leaves_has_its_runs_broken_off_and_no_timer_left(tasks: Tasks
         member.leave()
         await ended.wait()
     assert scheduler._timer is None
+    member.leave()
+
+
+async def test_clients_that_have_left_make_no_period_longer(
+    tasks: Tasks, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    deadlines: list[float] = []
+    loop = asyncio.get_running_loop()
+    call_at = loop.call_at
+
+    def recorded(when: float, *call: Any) -> asyncio.TimerHandle:
+        deadlines.append(when)
+        return call_at(when, *call)
+
+    monkeypatch.setattr(loop, "call_at", recorded)
+    scheduler = Scheduler(random.Random(1))
+    for _ in range(10 * CROWD):
+        scheduler.join(tasks).leave()
+    member = scheduler.join(tasks)
+    member.every(100.0, Runs(), name="heartbeat")
+    assert deadlines[-1] - loop.time() < 200.0
     member.leave()
 
 

@@ -213,12 +213,15 @@ class Slow(GrpcioTransport):
     def __init__(self) -> None:
         super().__init__(None)
         self.go_on = asyncio.Event()
+        self.waiting = 0
 
     async def unary(
         self, endpoint: Endpoint, path: str, payload: bytes, metadata: Metadata, timeout: float
     ) -> bytes:
         if path.endswith("QueryAssignment") and b"refunds" in payload:
+            self.waiting += 1
             await self.go_on.wait()
+            self.waiting -= 1
         return await super().unary(endpoint, path, payload, metadata, timeout)
 
 
@@ -245,6 +248,26 @@ async def test_a_start_that_fails_gives_back_what_it_has_received_already(
 
     assert [change.invisible for change in history.of(LeaseChanged)] == [0.0]
     assert [each for each in asyncio.all_tasks() if each.get_name().startswith("push")] == []
+
+
+async def test_a_late_answer_about_a_topic_that_was_unsubscribed_assigns_nothing(
+    broker: FakeBroker, seen: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(pauses, "FIRST_SCAN", 0.01)
+    await broker.create_topic("refunds")
+    network = Slow()
+    network.go_on.set()
+    async with push_consumer(
+        broker.endpoint, subscriptions=["orders", "refunds"], handler=seen, transport=network
+    ) as consumer:
+        network.go_on.clear()
+        await until(lambda: network.waiting == 1)
+        await consumer.unsubscribe("refunds")
+        network.go_on.set()
+        await until(lambda: network.waiting == 0)
+        # The answer is processed before that of a later query.
+        await consumer.subscribe("orders")
+        assert {queue.topic for queue in consumer.assigned_queues} == {"orders"}
 
 
 async def test_what_cannot_be_settled_does_not_hold_up_the_stop(

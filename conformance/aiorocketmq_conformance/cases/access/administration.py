@@ -12,6 +12,7 @@ from aiorocketmq.errors import RocketMQError
 
 from aiorocketmq_conformance.case import EXTENSION, case
 from aiorocketmq_conformance.cases.shared.queues import REMOTING, over_remoting
+from aiorocketmq_conformance.consumer import SHORT_POLL
 from aiorocketmq_conformance.fixture import Fixture
 from aiorocketmq_conformance.probe import requests
 from aiorocketmq_conformance.probe.remoting_answers import response_text
@@ -156,8 +157,9 @@ async def fewer_queues(fixture: Fixture) -> None:
 )
 async def uneven_queues(fixture: Fixture) -> None:
     """A topic with more queues to read than to write, or fewer, is written to the latter, and an ordered group is
-    assigned the former."""
-    topic, group = await fixture.topic(4, type="FIFO"), await fixture.group(ordered=True)
+    assigned the former, of which alone its consumers receive."""
+    topic, consumer = await fixture.subscribed(4, type="FIFO", ordered=True)
+    group = consumer.group
     client, administrator = await fixture.client(), fixture.member()
     await client.send_settings(requests.consumer_settings(group, {topic: "*"}))
     for readable, writable in ((3, 1), (2, 4)):
@@ -185,6 +187,8 @@ async def uneven_queues(fixture: Fixture) -> None:
     first = await administrator.end(topic, RequestCode.GET_MAX_OFFSET)
     assert first is not None
     assert 12 <= first < 24, f"{first} of 24 messages are in the first queue"
+    deliveries = await consumer.receive_for(SHORT_POLL, settle=True)
+    assert {one.queue for one in deliveries} == {0, 1}, f"{deliveries} were delivered"
 
 
 @case("admin.progress", rules=RULES, level=EXTENSION, needs=REMOTING)

@@ -47,8 +47,8 @@ async def verify_message(fixture: Fixture) -> None:
 
 @case("life.namespace-isolated", rules=("R14.7",), level=EXTENSION, needs=("namespace",))
 async def namespace_isolated(fixture: Fixture) -> None:
-    """Topics of the same name in two namespaces are isolated, their messages can be settled; their routes, and those of
-    their dead letters, have the names that were asked for."""
+    """Topics of the same name in two namespaces are isolated, their messages, sent alone or in a batch, can be
+    settled; their routes, and those of their dead letters, have the names that were asked for."""
     name, group = fixture.fresh("topic"), fixture.fresh("group")
     sides = {}
     for namespace in ("x", "y"):
@@ -60,10 +60,12 @@ async def namespace_isolated(fixture: Fixture) -> None:
             resource.resource_namespace = namespace
         await sides[namespace].send_settings(settings)
     for namespace, client in sides.items():
-        for body in (namespace, f"{namespace} again"):
-            message = requests.message(name, body)
+        messages = [requests.message(name, body) for body in (namespace, f"{namespace} again")]
+        for message in messages:
             message.topic.resource_namespace = namespace
-            assert code_of(await client.send(message)) == "OK"
+        # One by one, and in a batch.
+        for batch in (messages,) if namespace == "x" else ([message] for message in messages):
+            assert code_of(await client.send(*batch)) == "OK"
     for namespace, client in sides.items():
         request = pb.ReceiveMessageRequest(batch_size=32)
         request.group.CopyFrom(requests.resource(group, namespace))

@@ -14,6 +14,7 @@ from aiorocketmq_conformance.case import EXTENSION, case
 from aiorocketmq_conformance.cases.shared.queues import PULL, Wire, on_both_wires, trim
 from aiorocketmq_conformance.consumer import Consumer
 from aiorocketmq_conformance.fixture import Fixture, once_each
+from aiorocketmq_conformance.probe import requests
 from aiorocketmq_conformance.probe.answers import code_name, code_of
 from aiorocketmq_conformance.probe.client import CallFailed
 from aiorocketmq_conformance.probe.queues import get_offset, pull, query_offset, queue_of, update_offset
@@ -284,14 +285,18 @@ async def query_time(fixture: Fixture, wire: Wire) -> None:
 @case("pull.assignment-exclusive", rules=("R3.7",), level=EXTENSION, needs=(*PULL, "pull-balance"))
 async def assignment_exclusive(fixture: Fixture) -> None:
     """Pull consumers of a group are assigned all queues, each to one of them, and as evenly as they can be divided,
-    while others join and leave."""
+    while others join, leave, and go over to another group."""
     kind = pb.ClientType.PULL_CONSUMER
+    elsewhere = await fixture.group()
     for queues, most in ((4, 2), (5, 3), (7, 4), (2, 3)):
         topic, group = await fixture.topic(queues), await fixture.group()
         consumers: list[Consumer] = []
-        for change in (*["join"] * most, *["leave"] * (most - 1)):
+        for change in (*["join"] * most, "move", *["leave"] * (most - 2)):
             if change == "join":
                 consumers.append(await fixture.consumer(topic, group=group, kind=kind, prime=False))
+            elif change == "move":
+                settings = requests.consumer_settings(elsewhere, {topic: "*"}, kind)
+                await consumers.pop(0).client.send_settings(settings)
             else:
                 await consumers.pop(0).client.close()
             shares = [await _assigned(consumer) for consumer in consumers]

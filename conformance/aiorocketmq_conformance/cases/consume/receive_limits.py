@@ -41,6 +41,25 @@ async def await_wakes_filter(fixture: Fixture) -> None:
     await consumer.ack(*answer.deliveries)
 
 
+@case("simple.waiters-by-end", rules=("R5.18",), level=SHOULD)
+async def waiters_by_end(fixture: Fixture) -> None:
+    """Of several polls of a group that wait, a message completes the one that would end first, whoever asked first."""
+    topic, first = await fixture.subscribed(1)
+    consumers = [first, *[await fixture.consumer(topic, group=first.group, prime=False) for _ in range(2)]]
+    lengths = (19.0, 11.0, 15.0)
+    polls = {
+        length: fixture.background(each.receive(poll=length))
+        for length, each in zip(lengths, consumers, strict=True)
+    }
+    await fixture.clock.sleep(2.0)
+    for length in sorted(lengths):
+        (sent,) = await fixture.send(topic, f"{length:g} s")
+        answer = await polls[length]
+        assert [one.id for one in answer.deliveries] == [sent.id], (
+            f"the poll of {length:g} s had {answer.deliveries}"
+        )
+
+
 @case("simple.deadline-too-short", rules=("R5.1", "R1.1"), level=SHOULD)
 async def deadline_too_short(fixture: Fixture) -> None:
     """A poll of 10 s with a deadline of 2 s is refused or answered before the deadline, and no message is lost."""

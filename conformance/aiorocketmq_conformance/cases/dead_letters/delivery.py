@@ -57,6 +57,25 @@ async def once(fixture: Fixture) -> None:
     assert sorted(each.id for each in dead) == sorted(each.id for each in sent)
 
 
+@case("dlq.limit-lowered", rules=("R5.26", "R2.12"), needs=LIMITED, timeout=180.0)
+async def limit_lowered(fixture: Fixture) -> None:
+    """When a group's attempts are limited to what a message has had already, it is not delivered again and becomes a
+    dead letter; one with an attempt left has it."""
+    consumer, readers = await failing_consumer(fixture, retries=4)
+    (spent,) = await fixture.send(consumer.topic, "spent")
+    await exhaust(fixture, consumer, 1)
+    (left,) = await fixture.send(consumer.topic, "left")
+    for one in await consumer.take(2, within=retry_within(fixture), settle=False, invisible=60.0):
+        await nack(consumer, one)
+    await fixture.group(consumer.group, max_attempts=2)
+    successor = await fixture.consumer(consumer.topic, group=consumer.group, prime=False)
+    last = await successor.one(within=retry_within(fixture), poll=20.0)
+    assert (last.id, last.attempt) == (left.id, 2), f"{last} was delivered"
+    await nack(successor, last)
+    dead = await dead_letters(fixture, successor, readers, 2)
+    assert {one.id for one in dead} == {spent.id, left.id}
+
+
 @case("dlq.not-before", rules=("R5.26", "R7.5"), needs=LIMITED, timeout=180.0)
 async def not_before(fixture: Fixture) -> None:
     """With three retries there is a fourth delivery, and an ack of it prevents a dead letter."""

@@ -6,6 +6,7 @@ Cases that reset a group use one queue, in which a message's offset is its numbe
 from __future__ import annotations
 
 from aiorocketmq_conformance.case import INFORMATIONAL, SHOULD, case
+from aiorocketmq_conformance.cases.shared.nack import nack, retry_within
 from aiorocketmq_conformance.consumer import LEASE, SHORT_POLL, Consumer, Sent
 from aiorocketmq_conformance.fixture import Fixture, once_each
 from aiorocketmq_conformance.probe import requests
@@ -195,6 +196,23 @@ async def reset_ordered(fixture: Fixture) -> None:
     await fixture.target.admin.reset_offset(consumer.group, topic, middle)
     deliveries = await consumer.take(8, within=2 * PROMPT)
     assert [one.text for one in deliveries] == _bodies(8, "second")
+
+
+@case("offset.reset-attempts-ordered", rules=("R8.20", "R8.13"), level=SHOULD, needs=(*RESET, "type.fifo"))
+async def reset_attempts_ordered(fixture: Fixture) -> None:
+    """An ordered group that is reset receives all from there as attempt 1, whatever was in flight or had failed."""
+    topic, consumer = await _ordered(fixture)
+    before = fixture.clock.wall()
+    await fixture.clock.sleep(GAP / 2)
+    await _grouped(fixture, topic, 3, "m")
+    failed = await consumer.one()
+    for _ in range(2):
+        await nack(consumer, failed)
+        failed = await consumer.one(invisible=60.0, within=retry_within(fixture))
+    assert failed.attempt == 3
+    await fixture.target.admin.reset_offset(consumer.group, topic, before)
+    deliveries = [one for _ in range(3) for one in await consumer.take(1, batch=1, within=2 * PROMPT)]
+    assert [(one.text, one.attempt) for one in deliveries] == [(text, 1) for text in _bodies(3, "m")]
 
 
 @case("offset.reset-future-ordered", rules=("R8.20", "R10.6"), level=SHOULD, needs=(*RESET, "type.fifo"))

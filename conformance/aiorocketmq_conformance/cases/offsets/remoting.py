@@ -80,6 +80,24 @@ async def groups_woken(fixture: Fixture) -> None:
         wake_window(fixture.target).check(page.at - sent.acked_at, "a waiting pull was answered")
 
 
+@case("pull.beside-receive", rules=("live-broker-remoting.md 4", "R5.18"), level=EXTENSION, needs=REMOTING)
+async def beside_receive(fixture: Fixture) -> None:
+    """A message completes both a waiting pull and a waiting receive of another group."""
+    topic, consumer = await fixture.subscribed(1)
+    reader = await over_remoting(fixture, topic=topic)
+    waiting = (
+        fixture.background(consumer.receive(poll=15.0)),
+        fixture.background(reader.pull(0, poll=15.0)),
+    )
+    await fixture.clock.sleep(3.0)
+    (sent,) = await fixture.send(topic, "m")
+    received, page = await waiting[0], await waiting[1]
+    assert [one.id for one in received.deliveries] == [sent.id]
+    assert page.ids == (sent.id,)
+    for at in (received.deliveries[0].at, page.at):
+        wake_window(fixture.target).check(at - sent.acked_at, "a waiting consumer was answered")
+
+
 @case("pull.answer-size", rules=PULLS, level=EXTENSION, needs=REMOTING)
 async def answer_size(fixture: Fixture) -> None:
     """A pull returns as many messages as fit 256 KiB, and one larger message alone."""

@@ -6,6 +6,7 @@ from aiorocketmq._remoting.codes import ResponseCode
 
 from aiorocketmq_conformance.case import EXTENSION, SHOULD, case
 from aiorocketmq_conformance.cases.shared.dead_letters import dead_letter_reader, forward, reading_group
+from aiorocketmq_conformance.cases.shared.nack import nack, retry_within
 from aiorocketmq_conformance.cases.shared.queues import REMOTING, RemotingReader, over_remoting, trim
 from aiorocketmq_conformance.consumer import SHORT_POLL
 from aiorocketmq_conformance.fixture import Fixture, once_each
@@ -187,6 +188,23 @@ async def by_age(fixture: Fixture) -> None:
         assert await left(2.0 * kept - 0.5) == [one.id for one in sent[len(sent) - kept + 1 :]]
 
 
+@case("keep.redelivered", rules=("R11.3", "R7.2"), level=EXTENSION, needs=KEPT, timeout=240.0)
+async def redelivered(fixture: Fixture) -> None:
+    """A message that has failed twice is redelivered, although those before it in its queue are deleted meanwhile."""
+    topic, consumer = await fixture.subscribed(1)
+    await fixture.target.admin.set_retention(RETENTION)
+    await fixture.send(topic, "old0", "old1", "old2")
+    await consumer.take(3)
+    await fixture.clock.sleep(RETENTION - 10.0)
+    (sent,) = await fixture.send(topic, "new")
+    await nack(consumer, await consumer.one())
+    second = await consumer.one(within=retry_within(fixture), invisible=40.0, poll=20.0)
+    await fixture.clock.sleep(OLD - RETENTION + 10.0)
+    await fixture.target.admin.delete_expired()
+    third = await consumer.one(within=40.0 + retry_within(fixture), poll=20.0)
+    assert [(one.id, one.attempt) for one in (second, third)] == [(sent.id, 2), (sent.id, 3)]
+
+
 @case(
     "keep.in-message-group",
     rules=("R8.4", "R11.3"),
@@ -196,7 +214,7 @@ async def by_age(fixture: Fixture) -> None:
 )
 async def in_message_group(fixture: Fixture) -> None:
     """A message group whose first messages are deleted, leased, waiting or not yet read, continues with the first one
-    left, as attempt 1, and in order."""
+    left, as attempt 1, and in order, for each of two groups."""
     # Of messages of which so many are too old, how many of the first are leased at the deletion, and what their
     # consumer has done by then.
     for old, leased, done in (
@@ -208,26 +226,32 @@ async def in_message_group(fixture: Fixture) -> None:
         (3, 0, ""),
         (3, 1, "acked"),
     ):
-        topic, consumer = await fixture.subscribed(1, type="FIFO", ordered=True)
+        topic, one = await fixture.subscribed(1, type="FIFO", ordered=True)
+        consumers = (one, await fixture.consumer(topic, ordered=True))
         await fixture.target.admin.set_retention(RETENTION)
         await fixture.send(topic, *(f"old{n}" for n in range(old)), group="g")
         await fixture.clock.sleep(RETENTION - 10.0)
-        held = await consumer.take(leased, batch=leased, settle=False, invisible=60.0) if leased else []
+        held = [
+            await consumer.take(leased, batch=leased, settle=False, invisible=60.0) if leased else []
+            for consumer in consumers
+        ]
         fresh = await fixture.send(topic, "new0", "new1", "new2", group="g")
-        if done == "acked":
-            assert not (await consumer.receive()).deliveries, "delivered behind an un-acked head"
-            await consumer.ack(*held)
-        elif done:
-            assert code_of(await consumer.client.change_invisible(held[0], 0.0)) == "OK"
+        for consumer, messages in zip(consumers, held, strict=True):
+            if done == "acked":
+                assert not (await consumer.receive()).deliveries, "delivered behind an un-acked head"
+                await consumer.ack(*messages)
+            elif done:
+                await nack(consumer, messages[0])
         await fixture.clock.sleep(OLD - RETENTION + 10.0)
         await fixture.target.admin.delete_expired()
-        for sent in fresh:
-            delivery = await consumer.one(within=60.0)
-            await consumer.ack(delivery)
-            found = (delivery.id, delivery.attempt)
-            assert found == (sent.id, 1), (
-                f"{delivery} instead of {sent.message.body!r}: {old} old, {leased} leased, {done}"
-            )
+        for consumer in consumers:
+            for sent in fresh:
+                delivery = await consumer.one(within=60.0)
+                await consumer.ack(delivery)
+                found = (delivery.id, delivery.attempt)
+                assert found == (sent.id, 1), (
+                    f"{delivery} instead of {sent.message.body!r}: {old} old, {leased} leased, {done}"
+                )
 
 
 # Over remoting

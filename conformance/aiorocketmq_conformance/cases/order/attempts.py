@@ -49,6 +49,28 @@ async def reentrant_attempt_id(fixture: Fixture) -> None:
     assert [one.text for one in await consumer.take(2, batch=1)] == ["m2", "m3"]
 
 
+@case("fifo.attempt-id-fewer", rules=("R8.14", "R8.4"), level=SHOULD, needs=ORDERED)
+async def attempt_id_fewer(fixture: Fixture) -> None:
+    """A receive repeated with its attempt id and a smaller batch returns some of the messages again; those of other
+    queues stay with it, and a third receive with the id returns all."""
+    topic, consumer = await fixture.subscribed(3, type="FIFO", ordered=True)
+    for n in range(9):
+        await fixture.send(topic, f"m{n}", group=fixture.fresh("mg"))
+    attempt_id = fixture.fresh("attempt")
+    first = await consumer.receive(batch=16, attempt_id=attempt_id, invisible=60.0)
+    (again,) = (await consumer.receive(batch=1, attempt_id=attempt_id, invisible=60.0)).deliveries
+    others = (
+        await consumer.receive(batch=16, attempt_id=fixture.fresh("attempt"), invisible=60.0)
+    ).deliveries
+    assert {one.queue for one in others} <= {again.queue}, (
+        f"{others} in flight, and delivered with another id"
+    )
+    third = await consumer.receive(batch=16, attempt_id=attempt_id, invisible=60.0)
+    ids = {one.id for one in first.deliveries} - {one.id for one in others}
+    assert {one.id for one in third.deliveries} == ids
+    assert {one.attempt for one in (again, *third.deliveries)} == {1}
+
+
 @case("fifo.update-keeps-block", rules=("R8.21", "R8.4"), level=SHOULD, needs=ORDERED, timeout=90.0)
 async def update_keeps_block(fixture: Fixture) -> None:
     """A message of an ordered group whose attempts are limited otherwise in the meantime stays in flight, and blocks

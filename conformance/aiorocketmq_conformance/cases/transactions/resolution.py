@@ -157,11 +157,13 @@ async def end_other_client(fixture: Fixture) -> None:
 
 @case("tx.end-unspecified", rules=("9.2",), level=SHOULD, needs=NEEDS)
 async def end_unspecified(fixture: Fixture) -> None:
-    """A resolution that is neither commit nor rollback delivers nothing."""
+    """A resolution that is neither commit nor rollback delivers nothing, and is the one that the send allows: a commit
+    after it is refused."""
     tx = await open_transactions(fixture)
     (half,) = await tx.prepare("m")
     unspecified = pb.TransactionResolution.TRANSACTION_RESOLUTION_UNSPECIFIED
     fixture.note("answer", await tx.end(half, unspecified))
+    assert await tx.end(half, COMMIT) != "OK"
     await tx.expect_nothing(5.0)
 
 

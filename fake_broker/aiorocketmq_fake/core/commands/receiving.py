@@ -244,11 +244,11 @@ class Receiving:
         attempt_id = poll.request.attempt_id
         queues = self._lite.queues(poll.request) if poll.apart else consumption.reading_order(self._state.rng)
         for queue in queues:
+            if len(taken) >= limit:
+                break
             order = self._order(consumption, queue)
             for lease in order.release(attempt_id):
                 self._leasing.drop(lease, LeaseEnd.REPEATED)
-            if len(taken) >= limit:
-                break
             committed = order.committed
             batch = order.take(
                 limit - len(taken),
