@@ -8,7 +8,7 @@ from aiorocketmq_conformance.case import INFORMATIONAL, SHOULD, case
 from aiorocketmq_conformance.consumer import SHORT_POLL
 from aiorocketmq_conformance.fixture import Fixture
 from aiorocketmq_conformance.probe import requests
-from aiorocketmq_conformance.probe.answers import code_of
+from aiorocketmq_conformance.probe.answers import code_name, code_of
 from aiorocketmq_conformance.probe.client import CallFailed
 from aiorocketmq_conformance.tolerances import PROMPT
 
@@ -153,6 +153,19 @@ async def assignment_unreadable(fixture: Fixture) -> None:
     client = await fixture.client()
     response = await client.query_assignment(topic, group)
     assert code_of(response) == "FORBIDDEN"
+
+
+@case("life.settings-keep", rules=("R2.15",), level=SHOULD, timeout=300.0)
+async def settings_keep(fixture: Fixture) -> None:
+    """A client that sends its settings again and again, and no heartbeat, is not forgotten."""
+    topic, consumer = await fixture.subscribed(1)
+    settings = requests.consumer_settings(consumer.group, {topic: "*"}, consumer.kind)
+    for _ in range(3):
+        await fixture.clock.sleep(FORGOTTEN / 3)
+        await consumer.client.send_settings(settings)
+    (sent,) = await fixture.send(topic, "m")
+    answer = await consumer.client.receive(topic, consumer.group)
+    assert [one.id for one in answer.deliveries] == [sent.id], f"answered with {code_name(answer.code)}"
 
 
 @case("life.idle-client-expires", rules=("R2.15", "R7.9"), level=SHOULD, needs=("autorenew",), timeout=300.0)

@@ -11,7 +11,7 @@ import itertools
 from aiorocketmq.wire import messages as pb
 
 from aiorocketmq_conformance.case import EXTENSION, case
-from aiorocketmq_conformance.cases.shared.queues import PULL, Wire, on_both_wires, trim
+from aiorocketmq_conformance.cases.shared.queues import PULL, RemotingReader, Wire, on_both_wires, trim
 from aiorocketmq_conformance.consumer import Consumer
 from aiorocketmq_conformance.fixture import Fixture, once_each
 from aiorocketmq_conformance.probe import requests
@@ -204,6 +204,9 @@ async def trimmed_offset(fixture: Fixture, wire: Wire) -> None:
     now = fixture.clock.wall()
     offsets = [await reader.query_offset("TIMESTAMP", now + seconds) for seconds in (-DAY, DAY)]
     assert offsets == [3, 4]
+    if isinstance(reader, RemotingReader):
+        for seconds in (-DAY, DAY):
+            assert await reader.probe.offset_at(reader.topic, now + seconds, boundaryType="UPPER") == 3
 
 
 @on_both_wires("pull.update-get-offset", rules=("R10.1",), remoting_rules=(LIVE_OFFSETS,))

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 from contextlib import suppress
 
+from aiorocketmq._remoting.codes import RequestCode, ResponseCode
 from aiorocketmq.wire import messages as pb
 
 from aiorocketmq_conformance.case import EXTENSION, case
@@ -17,8 +19,10 @@ from aiorocketmq_conformance.cases.shared.lite import (
     LiteFixture,
     open_lite,
 )
+from aiorocketmq_conformance.cases.shared.queues import REMOTING
 from aiorocketmq_conformance.fixture import FORGOTTEN, Fixture, once_each
 from aiorocketmq_conformance.probe.answers import code_of
+from aiorocketmq_conformance.probe.remoting_answers import response_text
 from aiorocketmq_conformance.probe.telemetry import StreamEnded
 from aiorocketmq_conformance.tolerances import PROMPT
 
@@ -79,15 +83,31 @@ async def complete_add(fixture: Fixture) -> None:
 
 @case("lite.quota", rules=("R4.34",), level=EXTENSION, needs=NEEDS)
 async def quota(fixture: Fixture) -> None:
-    """The settings contain the quota; one name more is refused, and existing subscriptions still work."""
+    """The settings contain the quota; one name more is refused, the same names again are none more, and existing
+    subscriptions still work."""
     lite = await open_lite(fixture, quota=3)
     consumer = await lite.consumer("l1", "l2", "l3")
     settings = consumer.client.settings
     assert settings is not None
     assert settings.subscription.lite_subscription_quota == 3
     assert await lite.sync(consumer, ADD, "l4") == "LITE_SUBSCRIPTION_QUOTA_EXCEEDED"
+    assert await lite.sync(consumer, ADD, "l2", "l3") == "OK"
     sent = await lite.send("l3", "m")
     once_each(sent, await consumer.take(1))
+
+
+@case("lite.group-updated", rules=("R4.30",), level=EXTENSION, needs=(*NEEDS, *REMOTING))
+async def group_updated(fixture: Fixture) -> None:
+    """A group whose attempts are changed over remoting, without a word of its topic, stays bound to it."""
+    lite = await open_lite(fixture)
+    consumer = await lite.consumer("l1")
+    body = json.dumps({"groupName": lite.group, "retryMaxTimes": 5}).encode()
+    request = RequestCode.UPDATE_AND_CREATE_SUBSCRIPTIONGROUP
+    answer = await fixture.member().ask(lite.topic, request, body=body)
+    assert answer.code == ResponseCode.SUCCESS, response_text(answer)
+    assert await lite.sync(consumer, ADD, "l2") == "OK"
+    sent = [*await lite.send("l1", "a"), *await lite.send("l2", "b")]
+    once_each(sent, await consumer.take(2))
 
 
 @case(
