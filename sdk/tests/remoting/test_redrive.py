@@ -74,6 +74,13 @@ def test_a_message_is_sent_as_it_was_without_its_delay() -> None:
     )
 
 
+@pytest.mark.parametrize(("more", "priority"), [("", 3), ("\x02__SHARDINGKEY\x01g", None)])
+def test_a_priority_stays_unless_the_message_is_ordered(more: str, priority: int | None) -> None:
+    """Brokers before 5.4 may have stored both; a message group is the stronger promise."""
+    ((message, _),), _, _ = prepared(letter(4, f"{FIRST}\x02_SYS_MSG_PRIORITY_\x013{more}"))
+    assert (message.priority, message.properties) == (priority, {})
+
+
 def test_what_is_full_stops_at_the_next_letter_which_is_not_counted() -> None:
     before = Redriven(read=7, sent={"orders": 1, "refunds": 2}, filtered=3, unusable=("M0",))
     letters = [letter(10), letter(12, f"{FIRST}\x02TAGS\x01a"), letter(13), letter(17)]

@@ -13,7 +13,7 @@ from aiorocketmq.cli.groups import group as group_command
 from aiorocketmq.errors import NotFoundError, TopicNotFoundError, UsageError
 from aiorocketmq.message import ReceivedMessage
 from aiorocketmq.pull_consumer import Offset, PullConsumer
-from aiorocketmq.redrive import progress_group, redrive
+from aiorocketmq.redrive import BATCH, progress_group, redrive
 from click.testing import CliRunner
 
 if TYPE_CHECKING:
@@ -152,17 +152,17 @@ async def test_what_became_a_dead_letter_after_the_beginning_waits_for_the_next_
 
 async def test_parts_of_any_size_add_up(place: Place) -> None:
     topic, group = await place.topic(), await place.group(max_attempts=2)
-    await kill(place, "namesrv", group, topic, numbered(topic, *range(7)))
+    await kill(place, "namesrv", group, topic, numbered(topic, *range(70)))
     totals: list[int] = []
     async with Admin(place.namesrv) as admin:
-        for limit in (1, 2, 100):
+        for limit in (1, BATCH + 2, 100):
             heard: list[Redriven] = []
             done = await admin.redrive(group, limit=limit, on_progress=heard.append)
             assert heard[-1] == done
             totals.append(done.total)
-    assert totals == [1, 2, 4]
-    again = await read(place, topic, skip=7, count=7)
-    assert sorted(message.body for message in again) == [b"%d" % number for number in range(7)]
+    assert totals == [1, BATCH + 2, 69 - BATCH - 2]
+    again = await read(place, topic, skip=70, count=70)
+    assert sorted(int(message.body) for message in again) == [*range(70)]
 
 
 async def test_each_filter_has_a_progress_of_its_own(place: Place) -> None:
@@ -201,6 +201,23 @@ async def test_messages_of_a_group_stay_in_order(place: Place) -> None:
     for bodies in order.values():
         assert len(bodies) == 2 * len(set(bodies))
         assert bodies[len(bodies) // 2 :] == sorted(set(bodies))
+
+
+async def test_urgent_messages_stay_urgent(place: Place, wire: str) -> None:
+    if place.is_old:
+        pytest.skip(f"{place.target} knows no priorities")
+    topic, group = (
+        await place.topic(kind="PRIORITY", queues=3),
+        await place.group(max_attempts=2, backoff=[1.0]),
+    )
+    await kill(place, wire, group, topic, numbered(topic, 1, priority=1) + numbered(topic, 100, priority=100))
+    async with Admin(place.namesrv) as admin:
+        assert (await admin.redrive(group)).total == 2
+    messages = await read(place, topic, skip=0, count=4)
+    assert sorted((message.priority, message.queue.id, message.body) for message in messages) == [
+        *[(1, 1, b"1")] * 2,
+        *[(100, 2, b"100")] * 2,
+    ]
 
 
 async def test_the_command_counts_first_and_sends_then(place: Place) -> None:
