@@ -68,7 +68,7 @@ def run(arguments: Sequence[str]) -> int:
     except click.exceptions.Abort:
         return 130
     except click.ClickException as error:
-        if not isinstance(error, click.UsageError) or isinstance(error.__cause__, ValueError):
+        if not isinstance(error, click.UsageError) or isinstance(error.__cause__, ValueError | OverflowError):
             # The words were right and a value was not: the sentence names it, and usage would not help.
             return _refuse(error.format_message(), code=error.exit_code)
         shown = io.StringIO()

@@ -208,7 +208,8 @@ async def test_times_without_a_zone_are_local(broker: FakeBroker, monkeypatch: p
     assert json.loads(await done("message", "list", "orders", "--since", after, "--json")) == []
 
 
-def test_a_time_that_cannot_be_read_is_one_sentence(capsys: pytest.CaptureFixture[str]) -> None:
-    assert run(["message", "list", "orders", "--since", "yesterday"]) == 2
+@pytest.mark.parametrize("text", ["yesterday", "0001-01-01T00:00+23:00"])
+def test_a_time_that_cannot_be_read_is_one_sentence(capsys: pytest.CaptureFixture[str], text: str) -> None:
+    assert run(["message", "list", "orders", "--since", text]) == 2
     (line,) = capsys.readouterr().err.splitlines()
-    assert "'yesterday' is no time: write 2026-01-31T18:00, which is local" in line
+    assert f"'{text}' is no time: write 2026-01-31T18:00, which is local" in line

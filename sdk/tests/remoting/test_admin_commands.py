@@ -93,6 +93,8 @@ async def test_what_servers_make_for_themselves_is_listed_only_when_asked_for(
 ) -> None:
     address = str(server.address)
     assert (await invoke(topic, "list", "--endpoint", f"namesrv://{address}")).output == "orders\n"
+    shown = await invoke(topic, "list", "--json", "--endpoint", f"namesrv://{address}")
+    assert json.loads(shown.output) == ["orders"]
     shown = await invoke(topic, "list", "--all", "--json", "--endpoint", f"namesrv://{address}")
     assert json.loads(shown.output) == sorted(["orders", "TBW102", "%RETRY%billing", "rmq_sys_wheel_timer"])
     groups: dict[str, dict[str, object]] = {"billing": {}, "CID_RMQ_SYS_TRANS": {}}
