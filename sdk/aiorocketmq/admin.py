@@ -367,12 +367,12 @@ class Admin:
     ) -> Redriven:
         """Send the dead letters of `group` back to the topics that they came from, or all to topic `to`.
 
-        Every group of such a topic gets them again. Body, tag, keys, properties, message group and message id stay;
-        delays do not. The dead-letter topic keeps its copies, and the offsets of a consumer group `redrive-GROUP` say
-        how far it was done: another call goes on there, and sends nothing twice. Only what is there at the beginning is
-        sent, so that messages which fail again do not go in circles. `chosen` leaves out others; each filter has a
-        progress of its own. `limit` bounds how many are sent. `dry_run` sends and stores nothing. `on_progress` is
-        called after each batch of at most 64.
+        Every group of such a topic gets them again. Body, tag, keys, properties, message group, priority and message id
+        stay; delays do not. The dead-letter topic keeps its copies, and the offsets of a consumer group `redrive-GROUP`
+        say how far it was done: another call goes on there, and sends nothing twice. Only what is there at the
+        beginning is sent, so that messages which fail again do not go in circles. `chosen` leaves out others; each
+        filter has a progress of its own. `limit` bounds how many are sent. `dry_run` sends and stores nothing.
+        `on_progress` is called after each batch of at most 64.
 
         Raises NotFoundError if the group has no dead letters, UsageError at `broker://` addresses, or for a dead letter
         whose origin is unknown, and what sending raises. After an error or a cancellation, the next call begins with

@@ -54,7 +54,9 @@ class Connection:
         self._network = Network(endpoint, **options)
 
     async def __aenter__(self) -> Self:
-        if not self._network.is_remoting:
+        if self._network.is_remoting:
+            self._network.check_open()
+        else:
             self._network.open_transport()
         return self
 
@@ -76,6 +78,7 @@ class Connection:
     async def close(self) -> None:
         """Close the network connections; clients that still use them raise ClosedError. May be called more than once.
 
+        Clients over the remoting protocol, which have connections of their own, continue, but no more can be started.
         Calls in flight have a moment to complete; cancelled, it closes at once."""
         await self._network.close()
 

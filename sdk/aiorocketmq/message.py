@@ -95,7 +95,7 @@ class Message:
     deliver_at: datetime | None
     """The time from which the message is visible to consumers; an aware datetime."""
     priority: int | None
-    """From 0; larger ones are delivered earlier."""
+    """From 0; larger ones are delivered earlier. Brokers before 5.4 ignore it over the remoting protocol."""
     lite_topic: str | None
     """The lite topic below `topic`."""
 

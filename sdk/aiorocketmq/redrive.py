@@ -202,6 +202,7 @@ def _message(letter: ReceivedMessage, topic: str) -> Message:
         keys=letter.keys,
         properties=letter.properties,
         message_group=letter.message_group,
+        priority=letter.priority if letter.message_group is None else None,
     )
 
 

@@ -187,15 +187,17 @@ class RemotingSendCalls:
 
     async def _properties(self, outgoing: Outgoing, address: Address) -> str:
         message, half = outgoing.message, outgoing.half
-        if message.lite_topic is not None or message.priority is not None:
+        if message.lite_topic is not None:
             raise NotSupportedError(
-                "messages with a lite topic or a priority travel over gRPC only: send this one to a proxy",
+                "messages with a lite topic travel over gRPC only: send this one to a proxy",
                 endpoint=str(address),
                 topic=message.topic,
             )
         system = _plain(outgoing)
         if message.message_group is not None:
             system["__SHARDINGKEY"] = message.message_group
+        if message.priority is not None:
+            system["_SYS_MSG_PRIORITY_"] = str(message.priority)
         if outgoing.due_us is not None:
             version = await self._session.version_of(address)
             delays = delay_properties(due_us=outgoing.due_us, delay=message.delay, version=version)

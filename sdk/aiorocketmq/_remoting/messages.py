@@ -24,12 +24,12 @@ SYSTEM_PROPERTIES = frozenset(
         "INNER_MULTI_DISPATCH", "TIMER_DELIVER_MS", "TIMER_DELAY_MS", "TIMER_DELAY_SEC", "TIMER_OUT_MS",
         "DLQ_ORIGIN_TOPIC", "DLQ_ORIGIN_MESSAGE_ID", "BORN_TIMESTAMP", "__BORNHOST", "TRACE_CONTEXT",
         "CHECK_IMMUNITY_TIME_IN_SECONDS", "TRAN_PREPARED_QUEUE_OFFSET", "TRANSACTION_CHECK_TIMES",
-        "__CRC32#",
+        "__CRC32#", "_SYS_MSG_PRIORITY_",
     )
 )  # fmt: skip
 """Properties that clients and brokers add to the sender's."""
 
-_MILLISECONDS = re.compile("[0-9]{1,19}")
+_NUMBER = re.compile("[0-9]{1,19}")
 
 _DELAYS = frozenset(("DELAY", "TIMER_DELIVER_MS", "TIMER_DELAY_MS", "TIMER_DELAY_SEC", "TIMER_OUT_MS"))
 
@@ -88,7 +88,8 @@ def _read_rest(record: Record, message: ReceivedMessage) -> None:
     message.tag = properties.get("TAGS")
     message.keys = tuple(properties.get("KEYS", "").split())
     message.message_group = properties.get("__SHARDINGKEY")
-    message.priority = None
+    priority = properties.get("_SYS_MSG_PRIORITY_", "")
+    message.priority = int(priority) if _NUMBER.fullmatch(priority) and int(priority) < 2**31 else None
     message.trace_context = properties.get("TRACE_CONTEXT")
     is_transaction = properties.get("TRAN_MSG", "").lower() == "true"
     message.transaction_id = properties.get("__transactionId__") or (
@@ -98,11 +99,13 @@ def _read_rest(record: Record, message: ReceivedMessage) -> None:
         message.message_type = MessageType.TRANSACTION
     elif message.message_group is not None:
         message.message_type = MessageType.FIFO
+    elif not _DELAYS.isdisjoint(properties):
+        message.message_type = MessageType.DELAY
     else:
-        message.message_type = MessageType.NORMAL if _DELAYS.isdisjoint(properties) else MessageType.DELAY
+        message.message_type = MessageType.NORMAL if message.priority is None else MessageType.PRIORITY
     message.born_host = record.born_host_text
     message._born_us = known_us(record.born_ms * 1000)
     message._stored_us = known_us(record.stored_ms * 1000)
     due = properties.get("TIMER_DELIVER_MS") or properties.get("TIMER_OUT_MS") or ""
-    message._deliver_us = known_us(int(due) * 1000) if _MILLISECONDS.fullmatch(due) else None
+    message._deliver_us = known_us(int(due) * 1000) if _NUMBER.fullmatch(due) else None
     message._rest = None  # last, as another thread may read the fields meanwhile

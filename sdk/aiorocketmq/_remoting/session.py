@@ -91,6 +91,7 @@ class RemotingSession(Client):
     # Life
 
     async def _open(self) -> None:
+        self.network.check_open()
         tls = self.network.tls
         self._open_pool = Pool(
             credentials=self.network.credential_source.in_use,

@@ -118,15 +118,19 @@ class Network:
 
     def open_transport(self) -> Transport:
         """Return the transport, created on first use; raises ClosedError after `close`."""
+        self.check_open()
+        if self._transport is None:
+            self._transport = self._new_transport()
+            watch(self)
+        return self._transport
+
+    def check_open(self) -> None:
+        """Raise ClosedError after `close`."""
         if self._is_closed:
             why = (
                 "belongs to the process that this one was forked from" if self._is_orphaned else "was closed"
             )
             raise ClosedError(f"the connection {why}; create a new one", endpoint=str(self.endpoint))
-        if self._transport is None:
-            self._transport = self._new_transport()
-            watch(self)
-        return self._transport
 
     @property
     def is_closed(self) -> bool:

@@ -13,11 +13,10 @@ def main() -> None:
     try:
         from aiorocketmq.cli.program import run
     except ModuleNotFoundError as missing:
-        if missing.name not in {"click", "rich"}:
+        if missing.name != "click":
             raise
         print(
-            f"aiorocketmq: the command line needs {missing.name}: run pip install 'aiorocketmq[cli]'.",
-            file=sys.stderr,
+            "aiorocketmq: the command line needs click: run pip install 'aiorocketmq[cli]'.", file=sys.stderr
         )
         sys.exit(2)
     sys.exit(run(sys.argv[1:]))

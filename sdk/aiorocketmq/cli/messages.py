@@ -68,8 +68,8 @@ def send(
     pairs = [pair.partition("=") for pair in properties]
     if any(not sign for _, sign, _ in pairs):
         raise click.UsageError("--property takes NAME=VALUE")
-    if lines and body is not None:
-        raise click.UsageError("give BODY or --lines, not both")
+    if lines and (body is not None or count > 1):
+        raise click.UsageError("give --lines, or BODY or --count, not both")
 
     def message(content: bytes) -> Message:
         try:

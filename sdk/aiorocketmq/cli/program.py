@@ -68,7 +68,7 @@ def run(arguments: Sequence[str]) -> int:
     except click.exceptions.Abort:
         return 130
     except click.ClickException as error:
-        if not isinstance(error, click.UsageError) or isinstance(error.__cause__, ValueError):
+        if not isinstance(error, click.UsageError) or isinstance(error.__cause__, ValueError | OverflowError):
             # The words were right and a value was not: the sentence names it, and usage would not help.
             return _refuse(error.format_message(), code=error.exit_code)
         shown = io.StringIO()
@@ -76,18 +76,16 @@ def run(arguments: Sequence[str]) -> int:
         # Its text may quote a server.
         sys.stderr.write(plain_lines(shown.getvalue()))
         return error.exit_code
-    except ModuleNotFoundError as missing:
-        extra = EXTRAS.get((missing.name or "").partition(".")[0])
-        if extra is None:
-            raise
-        return _refuse(
-            f"this command needs {missing.name}: run pip install 'aiorocketmq[{extra}]'.", code=EXIT_USAGE
-        )
     except UsageError as error:
         return _refuse(str(error), code=EXIT_USAGE)
     except RocketMQError as error:
         return _refuse(str(error), code=EXIT_OTHER_SIDE)
-    except Exception:
+    except Exception as error:
+        missing = (isinstance(error, ModuleNotFoundError) and error.name) or ""
+        if extra := EXTRAS.get(missing.partition(".")[0]):
+            return _refuse(
+                f"this command needs {missing}: run pip install 'aiorocketmq[{extra}]'.", code=EXIT_USAGE
+            )
         # Unexpected errors: a broken program has no verdict, and must not end with the code of a broken promise.
         traceback.print_exc()
         return _refuse(

@@ -36,7 +36,8 @@ def sentence(result: Result) -> str:
 
 async def test_one_variable_serves_all_commands(broker: FakeBroker) -> None:
     await done("topic", "create", "orders", "--queues", "1")
-    await done("group", "create", "billing", "--max-attempts", "3")
+    created = await done("group", "create", "billing", "--max-attempts", "3")
+    assert created == "group billing exists: unordered, 3 attempts\n"
     await done("send", "orders", "a pair of shoes", "--tag", "paid", "--count", "3")
     (stored, *_) = broker.messages("orders")
     assert await done(
@@ -64,7 +65,9 @@ async def test_progress_and_messages_are_narrowed_by_what_is_given(broker: FakeB
         assert {row["topic"] for row in rows} == topics
     first, second, _ = (message.message_id for message in broker.messages("orders"))
     listed = ("message", "list", "orders", "--json")
-    assert [row["message_id"] for row in json.loads(await done(*listed, "--max", "2"))] == [first, second]
+    rows = json.loads(await done(*listed, "--max", "2"))
+    assert [row["message_id"] for row in rows] == [first, second]
+    assert "attempt" not in rows[0], "nobody receives them"
     assert json.loads(await done(*listed, "--until", "2001-01-01T00:00")) == []
     assert len(json.loads(await done(*listed, "--since", "2001-01-01T00:00"))) == 3
 
@@ -77,6 +80,16 @@ async def test_what_is_read_at_name_servers_without_ack_is_read_again(broker: Fa
     assert await done("receive", "orders", "--group", "billing", "--max", "2") != ""
     silence = await invoke("receive", "orders", "--group", "billing", "--wait", "0.1")
     assert (silence.output, silence.error) == ("", "no message arrived within 0.1 s\n")
+
+
+async def test_a_tag_passes_over_other_messages_at_name_servers(broker: FakeBroker) -> None:
+    await broker.create_topic("orders", queues=1)
+    for tag in ("paid", "open"):
+        await done("send", "orders", tag, "--tag", tag)
+    receive = ("receive", "orders", "--group", "billing", "--tags", "paid", "--max", "2", "--wait", "0.1")
+    assert (await done(*receive)).splitlines()[1:] == ["paid"]
+    (progress,) = json.loads(await done("group", "progress", "billing", "--json"))
+    assert (progress["offset"], progress["lag"]) == (2, 0)
 
 
 async def test_lite_topics_are_administered_through_the_remoting_port(broker: FakeBroker) -> None:
@@ -195,7 +208,8 @@ async def test_times_without_a_zone_are_local(broker: FakeBroker, monkeypatch: p
     assert json.loads(await done("message", "list", "orders", "--since", after, "--json")) == []
 
 
-def test_a_time_that_cannot_be_read_is_one_sentence(capsys: pytest.CaptureFixture[str]) -> None:
-    assert run(["message", "list", "orders", "--since", "yesterday"]) == 2
+@pytest.mark.parametrize("text", ["yesterday", "0001-01-01T00:00+23:00"])
+def test_a_time_that_cannot_be_read_is_one_sentence(capsys: pytest.CaptureFixture[str], text: str) -> None:
+    assert run(["message", "list", "orders", "--since", text]) == 2
     (line,) = capsys.readouterr().err.splitlines()
-    assert "'yesterday' is no time: write 2026-01-31T18:00, which is local" in line
+    assert f"'{text}' is no time: write 2026-01-31T18:00, which is local" in line

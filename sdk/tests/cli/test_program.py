@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+from importlib.metadata import version
 
 import pytest
 from aiorocketmq.cli import program
@@ -29,6 +30,13 @@ def test_help_lists_every_part() -> None:
     assert done.returncode == 0
     for name in COMMANDS:
         assert f"\n  {name} " in done.stdout
+
+
+def test_the_version_and_a_short_help_are_options(capsys: pytest.CaptureFixture[str]) -> None:
+    assert (program.run(["-h"]), program.run(["--version"])) == (0, 0)
+    text = capsys.readouterr().out
+    assert text.startswith("Usage: aiorocketmq")
+    assert text.endswith(f"aiorocketmq, version {version('aiorocketmq')}\n")
 
 
 @pytest.mark.parametrize("name", COMMANDS)
@@ -92,6 +100,15 @@ def test_a_missing_extra_is_named_with_the_command_that_brings_it(
     assert "pip install 'aiorocketmq[spark]'" in capsys.readouterr().err
 
 
+def test_a_program_without_click_names_the_extra_that_brings_it() -> None:
+    code = "import sys; sys.modules['click'] = None; from aiorocketmq.cli import main; main()"
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=False
+    )
+    sentence = "aiorocketmq: the command line needs click: run pip install 'aiorocketmq[cli]'.\n"
+    assert (done.returncode, done.stderr) == (2, sentence)
+
+
 @pytest.mark.parametrize(("error", "code"), [(UsageError("not so"), 2), (ServerError("not now"), 4)])
 def test_wrong_use_and_a_refusal_of_a_server_have_codes_of_their_own(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], error: RocketMQError, code: int
@@ -104,12 +121,15 @@ def test_wrong_use_and_a_refusal_of_a_server_have_codes_of_their_own(
     assert capsys.readouterr().err == f"aiorocketmq: {error}\n"
 
 
+@pytest.mark.parametrize(
+    "error", [ZeroDivisionError("planted"), ModuleNotFoundError("planted", name="aiorocketmq.gone")]
+)
 def test_a_defect_shows_its_lines_and_is_no_verdict(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], error: Exception
 ) -> None:
     def break_down(**options: object) -> None:
-        raise ZeroDivisionError("planted")
+        raise error
 
     monkeypatch.setattr(program.program, "main", break_down)
     assert program.run(["audit"]) == 3
-    assert "ZeroDivisionError: planted" in capsys.readouterr().err
+    assert f"{type(error).__name__}: planted" in capsys.readouterr().err

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import json
 import re
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta, timezone
 
 import pytest
 from aiorocketmq.cli.tables import show
+from aiorocketmq.message import MessageQueue, MessageType
 
 from sdk.tests.cli.terminal import in_terminal
 
@@ -29,14 +30,52 @@ def test_zeros_are_values(capsys: pytest.CaptureFixture[str]) -> None:
     ]
 
 
+def test_each_kind_of_value_is_one_word_for_people_and_plain_json(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    values = {
+        "type": MessageType.FIFO,
+        "at": datetime(2026, 1, 31, 18, tzinfo=timezone(timedelta(hours=2))),
+        "place": MessageQueue("orders", "broker-a", 3),
+        "backoff": (1.0, 2.5),
+        "keys": [],
+        "properties": {},
+        "more": {"tags": ("a", "b")},
+    }
+    show(values, as_json=True)
+    assert json.loads(capsys.readouterr().out) == {
+        "type": MessageType.FIFO.value,
+        "at": "2026-01-31T16:00:00.000+00:00",
+        "topic": "orders",
+        "broker": "broker-a",
+        "queue": 3,
+        "backoff": [1.0, 2.5],
+        "keys": [],
+        "properties": {},
+        "more": {"tags": ["a", "b"]},
+    }
+    show({**values, "at": None}, as_json=False)
+    assert capsys.readouterr().out.splitlines() == [
+        f"type: {MessageType.FIFO.value}",
+        "at: -",
+        "topic: orders",
+        "broker: broker-a",
+        "queue: 3",
+        "backoff: 1 2.5",
+        "keys: -",
+        "properties: -",
+        "more: tags: a b",
+    ]
+
+
 def test_a_narrow_terminal_gets_a_line_for_each_field() -> None:
     code = f"from aiorocketmq.cli.tables import show; show({WIDE!r}, as_json=False)"
     assert in_terminal(code) == f"id  {'A' * 40}\nat  {'x' * 40}\n\nid  B\n"
 
 
 def test_a_terminal_gets_columns_that_fit() -> None:
-    code = "from aiorocketmq.cli.tables import show; show([{'a': 1, 'b': 2}], as_json=False)"
-    assert in_terminal(code) == "a  b\n1  2\n"
+    code = f"from aiorocketmq.cli.tables import show; show([{{'a': 1, 'b': {'x' * 77!r}}}], as_json=False)"
+    assert in_terminal(code) == f"a  b\n1  {'x' * 77}\n"
 
 
 def test_times_are_local_for_people_and_in_utc_for_machines(capsys: pytest.CaptureFixture[str]) -> None:

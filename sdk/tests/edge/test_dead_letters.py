@@ -1,18 +1,25 @@
-"""Dead letters are read by groups that can, and refused to those that would lose them (live-lessons.md 5)."""
+"""Dead letters are read by groups that can, and refused to those that would lose them (live-lessons.md 5); redrives
+from several brokers, secured ones, and of expired messages."""
 
 import asyncio
 from collections.abc import AsyncIterator
+from datetime import UTC, datetime
+from typing import Any
 
 import pytest
+from aiorocketmq.admin import Admin
+from aiorocketmq.config import Credentials, Tls
 from aiorocketmq.errors import UsageError
 from aiorocketmq.message import Message, ReceivedMessage
 from aiorocketmq.producer import Producer
 from aiorocketmq.push_consumer import DeadLetter, PushConsumer
 from aiorocketmq.simple_consumer import SimpleConsumer
 from aiorocketmq.subscription import dead_letters
-from aiorocketmq_fake import FakeBroker
+from aiorocketmq_fake import FakeBroker, User
+from aiorocketmq_fake.edge.tls import ServerTls
 
 from sdk.tests.clients import push_consumer
+from sdk.tests.waiting import until
 
 
 @pytest.fixture(params=["documented", "apache-5.5"])
@@ -117,3 +124,51 @@ async def test_a_reader_needs_two_attempts_more_than_a_group_without_order(
             with pytest.raises(UsageError, match=f"begin with attempt {most + 2}: ") as raised:
                 await consumer.__aenter__()
             assert (raised.value.topic, raised.value.group) == (dead_letters("source"), "reader")
+
+
+async def bury(broker: FakeBroker, count: int, **options: Any) -> str:
+    """Make `count` dead letters of group billing, and return the name server."""
+    await broker.create_topic("orders", queues=1)
+    await broker.create_group("billing", ordered=True)
+
+    async def give_up(message: ReceivedMessage) -> None:
+        raise DeadLetter("broken")
+
+    namesrv = f"namesrv://{broker.remoting_endpoint}"
+    async with (
+        Producer(namesrv, **options) as producer,
+        PushConsumer(broker.endpoint, group="billing", subscriptions=["orders"], handler=give_up, **options),
+    ):
+        await producer.send_many([Message("orders", b"%d" % number) for number in range(count)])
+        await until(lambda: len(broker.dead_letters("billing")) == count)
+    return namesrv
+
+
+async def test_a_redrive_covers_all_brokers_and_its_limit_is_for_all_together() -> None:
+    async with FakeBroker(remoting_port=0, brokers=2) as cluster:
+        namesrv = await bury(cluster, 8)
+        async with Admin(namesrv) as admin:
+            assert [span.max_offset > 0 for span in await admin.spans("%DLQ%billing")] == [True, True]
+            assert [(await admin.redrive("billing", limit=7)).total for _ in range(2)] == [7, 1]
+
+
+async def test_a_redrive_signs_and_speaks_tls() -> None:
+    users = [User("admin", "secret", publish=("*",), subscribe=("*",), groups=("*",))]
+    async with FakeBroker(remoting_port=0, tls=ServerTls.self_made(), users=users) as broker:
+        options: dict[str, Any] = {"credentials": Credentials("admin", "secret"), "tls": Tls(insecure=True)}
+        namesrv = await bury(broker, 1, **options)
+        async with Admin(namesrv, **options) as admin:
+            assert (await admin.redrive("billing")).total == 1
+
+
+async def test_expired_dead_letters_are_not_waited_for() -> None:
+    noon = datetime(2026, 1, 1, 12, tzinfo=UTC)  # not the server's own hour of deletion, 04:00
+    async with FakeBroker(remoting_port=0, clock="manual", start=noon) as broker:
+        namesrv = await bury(broker, 2)
+        await broker.set_retention(retention=3600.0)
+        await broker.clock.advance(seconds=3601)
+        await broker.delete_expired()
+        async with Admin(namesrv) as admin:
+            (span,) = await admin.spans("%DLQ%billing")
+            assert span.min_offset == span.max_offset == 2
+            assert (await admin.redrive("billing")).total == 0

@@ -498,8 +498,8 @@ async def test_an_address_map_leads_to_where_the_server_can_be_reached(broker: F
 
 
 async def test_options_of_a_connection_are_not_given_twice(broker: FakeBroker) -> None:
-    with pytest.raises(TypeError, match="tls belong to the Connection"):
-        Producer(Connection(broker.endpoint), tls=Tls())
+    with pytest.raises(TypeError, match="namespace, tls belong to the Connection"):
+        Producer(Connection(broker.endpoint), tls=Tls(), namespace="shop")
 
 
 async def test_a_server_that_answers_settings_with_a_status_says_why(

@@ -11,6 +11,7 @@ from aiorocketmq._transport.network import Network
 from aiorocketmq.config import CacheLimits, Credentials, Retry, Timeouts, Tls
 from aiorocketmq.connection import Connection
 from aiorocketmq.errors import ClosedError
+from aiorocketmq.producer import Producer
 
 
 @pytest.mark.parametrize("bad", [0, -1, float("nan"), float("inf")])
@@ -142,12 +143,16 @@ def test_clients_share_a_route_while_it_is_the_same_and_not_too_old(monkeypatch:
     assert network.fresh_route("unknown", age=30.0) is None
 
 
-async def test_a_closed_connection_says_so(anyio_backend: str) -> None:
-    connection = Connection("localhost:8081")
+@pytest.mark.parametrize("endpoint", ["localhost:8081", "namesrv://localhost:9876"])
+async def test_a_closed_connection_says_so(anyio_backend: str, endpoint: str) -> None:
+    connection = Connection(f" {endpoint} ")
     async with connection:
-        pass
-    with pytest.raises(ClosedError, match="the connection was closed"):
-        connection._network.open_transport()
+        assert (connection.endpoint, connection.is_closed) == (endpoint.removeprefix("namesrv://"), False)
+    assert connection.is_closed
+    with pytest.raises(ClosedError, match="the connection was closed; create a new one"):
+        await connection.__aenter__()
+    with pytest.raises(ClosedError, match="the connection was closed; create a new one"):
+        await Producer(connection).__aenter__()
     await connection.close()
 
 

@@ -93,6 +93,8 @@ async def test_what_servers_make_for_themselves_is_listed_only_when_asked_for(
 ) -> None:
     address = str(server.address)
     assert (await invoke(topic, "list", "--endpoint", f"namesrv://{address}")).output == "orders\n"
+    shown = await invoke(topic, "list", "--json", "--endpoint", f"namesrv://{address}")
+    assert json.loads(shown.output) == ["orders"]
     shown = await invoke(topic, "list", "--all", "--json", "--endpoint", f"namesrv://{address}")
     assert json.loads(shown.output) == sorted(["orders", "TBW102", "%RETRY%billing", "rmq_sys_wheel_timer"])
     groups: dict[str, dict[str, object]] = {"billing": {}, "CID_RMQ_SYS_TRANS": {}}
@@ -139,8 +141,9 @@ async def test_topics_and_groups_are_altered(server: Server, broker: Broker) -> 
         group, "alter", "billing", "--no-consume", *backoff, "--endpoint", f"broker://{address}"
     )
     assert altered.output == "group billing is altered\n"
-    first, second = broker.changes
-    assert (first.fields["readQueueNums"], first.fields["perm"]) == ("3", "5")
+    await invoke(topic, "alter", "orders", "--not-readable", "--endpoint", f"broker://{address}")
+    first, second, third = broker.changes
+    assert (first.fields["readQueueNums"], first.fields["perm"], third.fields["perm"]) == ("3", "5", "1")
     policy = {"type": "CUSTOMIZED", "customizedRetryPolicy": {"next": [1000, 30000]}}
     assert json.loads(second.body) == {
         "groupName": "billing", "retryMaxTimes": 16, "consumeEnable": False, "groupRetryPolicy": policy
@@ -271,6 +274,7 @@ async def test_a_group_without_consumers_is_no_error(serve: Serve) -> None:
         (["group", "reset", "billing", "orders", "--offset", "b/0"], "--offset takes BROKER/QUEUE=OFFSET"),
         (["group", "reset", "billing", "orders", "--offset", "0=5"], "--offset takes BROKER/QUEUE=OFFSET"),
         (["client", "list"], "either --group or --producer-group"),
+        (["client", "list", "--group", "a", "--producer-group", "b"], "either --group or --producer-group"),
     ],
 )
 def test_wrong_use_is_exit_code_2_and_one_sentence(

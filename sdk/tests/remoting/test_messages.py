@@ -31,6 +31,9 @@ def pulled(properties: dict[str, str] | None = None, **changes: Any) -> Received
         ({"__SHARDINGKEY": "g", "DELAY": "3"}, MessageType.FIFO),
         ({"__SHARDINGKEY": "g", "TRAN_MSG": "true"}, MessageType.TRANSACTION),
         ({"TRAN_MSG": "TRUE"}, MessageType.TRANSACTION),
+        ({"_SYS_MSG_PRIORITY_": "3"}, MessageType.PRIORITY),
+        ({"_SYS_MSG_PRIORITY_": "3", "DELAY": "3"}, MessageType.DELAY),
+        ({"_SYS_MSG_PRIORITY_": "3", "__SHARDINGKEY": "g"}, MessageType.FIFO),
         *(
             ({name: "3"}, MessageType.DELAY)
             for name in ("DELAY", "TIMER_DELIVER_MS", "TIMER_DELAY_MS", "TIMER_DELAY_SEC", "TIMER_OUT_MS")
@@ -78,6 +81,15 @@ def test_a_transaction_is_named_by_its_message_unless_it_has_a_name_of_its_own(
 def test_a_delayed_message_knows_when_it_was_due(properties: dict[str, str], due: int | None) -> None:
     expected = None if due is None else datetime(2023, 11, 14, 22, 13, 20, due, UTC)
     assert pulled(properties).deliver_at == expected
+
+
+@pytest.mark.parametrize(
+    ("text", "priority"),
+    [("0", 0), (f"{2**31 - 1}", 2**31 - 1), (f"{2**31}", None), ("-1", None), ("", None), ("²", None)],
+)
+def test_a_priority_is_a_number_of_32_bits(text: str, priority: int | None) -> None:
+    message = pulled({"_SYS_MSG_PRIORITY_": text})
+    assert (message.priority, message.properties) == (priority, {})
 
 
 @pytest.mark.parametrize("milliseconds", [2**63 - 1, -(2**63), 253_402_300_800_000])

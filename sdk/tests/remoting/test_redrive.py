@@ -66,12 +66,24 @@ def test_a_dead_letter_of_unknown_origin_needs_a_topic(text: str) -> None:
     assert (message.topic, done.sent) == ("refunds", {"refunds": 1})
 
 
+def test_a_topic_for_all_replaces_the_origin_and_is_counted() -> None:
+    ((message, _),), done, _ = prepared(letter(4), to="refunds")
+    assert (message.topic, done.sent) == ("refunds", {"refunds": 1})
+
+
 def test_a_message_is_sent_as_it_was_without_its_delay() -> None:
     text = f"{FIRST}\x02TAGS\x01paid\x02KEYS\x01a b\x02__SHARDINGKEY\x01g\x02color\x01red\x02DELAY\x014"
     ((message, _),), _, _ = prepared(letter(4, text))
     assert message == Message(
         "orders", b"4", tag="paid", keys=["a", "b"], properties={"color": "red"}, message_group="g"
     )
+
+
+@pytest.mark.parametrize(("more", "priority"), [("", 3), ("\x02__SHARDINGKEY\x01g", None)])
+def test_a_priority_stays_unless_the_message_is_ordered(more: str, priority: int | None) -> None:
+    """Brokers before 5.4 may have stored both; a message group is the stronger promise."""
+    ((message, _),), _, _ = prepared(letter(4, f"{FIRST}\x02_SYS_MSG_PRIORITY_\x013{more}"))
+    assert (message.priority, message.properties) == (priority, {})
 
 
 def test_what_is_full_stops_at_the_next_letter_which_is_not_counted() -> None:
@@ -84,7 +96,7 @@ def test_what_is_full_stops_at_the_next_letter_which_is_not_counted() -> None:
     assert prepared(*letters, room=4)[2] is None
 
 
-def test_what_is_filtered_out_or_unusable_takes_no_room() -> None:
+def test_what_is_filtered_out_or_unusable_takes_no_room(caplog: pytest.LogCaptureFixture) -> None:
     letters = [
         letter(1),
         letter(2, f"{FIRST}\x02TAGS\x01a", crc=1),
@@ -94,6 +106,7 @@ def test_what_is_filtered_out_or_unusable_takes_no_room() -> None:
     messages, done, stopped_at = prepared(*letters, chosen=DeadLetterFilter(tag="a"), room=1)
     assert [message.body for message, _ in messages] == [b"3"]
     assert (done, stopped_at) == (Redriven(read=3, sent={"orders": 1}, filtered=1, unusable=("M2",)), 4)
+    assert "dead letter M2 cannot be sent and stays: its body is damaged" in caplog.text
 
 
 @pytest.mark.parametrize(
@@ -115,6 +128,16 @@ def test_a_filter_leaves_out_what_does_not_fit_all_of_it(chosen: DeadLetterFilte
     of_two_keys = letter(1, f"{FIRST}\x02TAGS\x01paid\x02KEYS\x01a b")
     messages, done, _ = prepared(of_two_keys, chosen=chosen)
     assert (bool(messages), done.read, done.filtered) == (matches, 1, int(not matches))
+
+
+@pytest.mark.parametrize("bound", ["since", "until"])
+def test_a_bound_in_time_has_a_zone_and_leaves_out_letters_of_unknown_time(bound: str) -> None:
+    naive: dict[str, Any] = {bound: MOMENT.replace(tzinfo=None)}
+    aware: dict[str, Any] = {bound: MOMENT}
+    with pytest.raises(ValueError, match=f"{bound} must have a time zone"):
+        DeadLetterFilter(**naive)
+    messages, done, _ = prepared(letter(stored_ms=2**63 - 1), chosen=DeadLetterFilter(**aware))
+    assert (messages, done.filtered) == ([], 1)
 
 
 def test_the_progress_of_a_filter_is_found_again_by_later_releases() -> None:

@@ -173,7 +173,6 @@ async def test_a_new_broker_gets_the_delivery_time(start: Start) -> None:
             "'UNIQ_KEY' is the system's own",
         ),
         (Message("T", b"x", properties={"p": "v" * 32_768}), IllegalMessageError, "has at most 32,767"),
-        (Message("T", b"x", priority=3), NotSupportedError, "travel over gRPC only"),
         (Message("T", b"x", lite_topic="l"), NotSupportedError, "travel over gRPC only"),
     ],
 )

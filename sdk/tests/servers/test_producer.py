@@ -169,11 +169,12 @@ async def test_concurrent_sends_of_one_group_arrive_in_their_order(place: Place,
     assert [int(message.body) for message in await received(place, topic, group, 40)] == list(range(40))
 
 
-async def test_a_priority_arrives(place: Place) -> None:
+@wires
+async def test_a_priority_arrives(place: Place, wire: str) -> None:
     if place.is_old:
         pytest.skip(f"{place.target} knows no priorities")
     topic, group = await place.topic(kind="PRIORITY", queues=8), await place.group()
-    async with Producer(place.endpoint, topics=[topic], linger=0.005) as producer:
+    async with Producer(place.at(wire), topics=[topic], linger=0.005) as producer:
         await producer.send(Message(topic, b"x", priority=5))
     (message,) = await received(place, topic, group, 1)
     assert (message.priority, message.message_type) == (5, MessageType.PRIORITY)

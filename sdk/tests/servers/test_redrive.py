@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from aiorocketmq import Admin, DeadLetter, DeadLetterFilter, Message, Producer, PushConsumer, Redriven
 from aiorocketmq.cli.groups import group as group_command
-from aiorocketmq.errors import NotFoundError, TopicNotFoundError, UsageError
+from aiorocketmq.errors import NotFoundError, TopicNotFoundError, UnreachableError, UsageError
 from aiorocketmq.message import ReceivedMessage
 from aiorocketmq.pull_consumer import Offset, PullConsumer
-from aiorocketmq.redrive import progress_group, redrive
+from aiorocketmq.redrive import BATCH, progress_group, redrive
 from click.testing import CliRunner
 
 if TYPE_CHECKING:
@@ -138,6 +138,29 @@ async def test_what_could_not_be_sent_is_sent_by_the_next_call(place: Place) -> 
         assert (await admin.redrive(group)).total == 3
 
 
+async def test_one_message_that_cannot_be_sent_stops_its_whole_batch(place: Place) -> None:
+    topic, missing, group = await place.topic(), await place.topic(), await place.group(max_attempts=2)
+    await kill(place, "namesrv", group, topic, numbered(topic, 1))
+    await kill(place, "namesrv", group, missing, numbered(missing, 2), until=2)
+    async with Admin(place.namesrv) as admin:
+        await admin.delete_topic(missing)
+        with pytest.raises(TopicNotFoundError):
+            await admin.redrive(group)
+        assert await admin.redrive(group, to=topic) == Redriven(read=2, sent={topic: 2})
+
+
+async def test_letters_that_never_come_are_an_error(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
+    topic, group = await place.topic(), await place.group(max_attempts=2)
+    await kill(place, "namesrv", group, topic, numbered(topic, 1))
+    async with Admin(place.namesrv) as admin:
+        (span,) = await admin.spans(f"%DLQ%{group}")
+    monkeypatch.setattr("aiorocketmq.redrive._PATIENCE", 0.1)
+    options: dict[str, Any] = {"to": None, "chosen": DeadLetterFilter(), "limit": None, "dry_run": True}
+    options |= {"on_progress": None, "credentials": None, "tls": None}
+    with pytest.raises(UnreachableError, match=r"no dead letters came for 0\.1 s, though 1 queues have more"):
+        await redrive(place.namesrv, group, {span.queue: 2}, **options)
+
+
 async def test_what_became_a_dead_letter_after_the_beginning_waits_for_the_next_call(place: Place) -> None:
     topic, group = await place.topic(), await place.group(max_attempts=2)
     await kill(place, "namesrv", group, topic, numbered(topic, 1, 2, 3))
@@ -152,17 +175,20 @@ async def test_what_became_a_dead_letter_after_the_beginning_waits_for_the_next_
 
 async def test_parts_of_any_size_add_up(place: Place) -> None:
     topic, group = await place.topic(), await place.group(max_attempts=2)
-    await kill(place, "namesrv", group, topic, numbered(topic, *range(7)))
+    await kill(place, "namesrv", group, topic, numbered(topic, *range(70)))
     totals: list[int] = []
     async with Admin(place.namesrv) as admin:
-        for limit in (1, 2, 100):
+        counted: list[Redriven] = []
+        await admin.redrive(group, dry_run=True, on_progress=counted.append)
+        assert counted[-1].total == 70
+        for limit in (1, BATCH + 2, 100):
             heard: list[Redriven] = []
             done = await admin.redrive(group, limit=limit, on_progress=heard.append)
             assert heard[-1] == done
             totals.append(done.total)
-    assert totals == [1, 2, 4]
-    again = await read(place, topic, skip=7, count=7)
-    assert sorted(message.body for message in again) == [b"%d" % number for number in range(7)]
+    assert totals == [1, BATCH + 2, 69 - BATCH - 2]
+    again = await read(place, topic, skip=70, count=70)
+    assert sorted(int(message.body) for message in again) == [*range(70)]
 
 
 async def test_each_filter_has_a_progress_of_its_own(place: Place) -> None:
@@ -203,6 +229,23 @@ async def test_messages_of_a_group_stay_in_order(place: Place) -> None:
         assert bodies[len(bodies) // 2 :] == sorted(set(bodies))
 
 
+async def test_urgent_messages_stay_urgent(place: Place, wire: str) -> None:
+    if place.is_old:
+        pytest.skip(f"{place.target} knows no priorities")
+    topic, group = (
+        await place.topic(kind="PRIORITY", queues=3),
+        await place.group(max_attempts=2, backoff=[1.0]),
+    )
+    await kill(place, wire, group, topic, numbered(topic, 1, priority=1) + numbered(topic, 100, priority=100))
+    async with Admin(place.namesrv) as admin:
+        assert (await admin.redrive(group)).total == 2
+    messages = await read(place, topic, skip=0, count=4)
+    assert sorted((message.priority, message.queue.id, message.body) for message in messages) == [
+        *[(1, 1, b"1")] * 2,
+        *[(100, 2, b"100")] * 2,
+    ]
+
+
 async def test_the_command_counts_first_and_sends_then(place: Place) -> None:
     topic, group = await place.topic(), await place.group(max_attempts=2)
     await kill(place, "namesrv", group, topic, numbered(topic, 1, 2, tag="t"))
@@ -215,10 +258,14 @@ async def test_the_command_counts_first_and_sends_then(place: Place) -> None:
         assert result.exit_code == 0, result.output
         return result.output
 
-    assert (
-        await run("--dry-run", "--tag", "u")
-        == "0 of 2 dead letters would be sent, 2 filtered out, 0 unusable\n"
-    )
+    tomorrow, yesterday = (datetime.now(UTC) + timedelta(days=days) for days in (1, -1))
+    for name, value in {
+        "--tag": "u", "--key": "other", "--topic": "other",
+        "--since": tomorrow.isoformat(), "--until": yesterday.isoformat(),
+    }.items():  # fmt: skip
+        counted = await run("--dry-run", name, value)
+        assert counted == "0 of 2 dead letters would be sent, 2 filtered out, 0 unusable\n", name
+    assert (await run("--dry-run", "--to", "refunds")).startswith("2 would be sent to refunds\n")
     assert await run("--limit", "1") == (
         f"1 sent to {topic}\n1 of 1 dead letters sent, 0 filtered out, 0 unusable\n"
     )
@@ -233,8 +280,10 @@ async def test_bad_calls_say_what_is_wrong(place: Place) -> None:
             await admin.redrive(group)
         with pytest.raises(ValueError, match="limit must be at least 1, got 0"):
             await admin.redrive(group, limit=0)
+        with pytest.raises(ValueError, match="group 'a b' must consist of"):
+            await admin.redrive("a b")
+        with pytest.raises(ValueError, match="topic 'a b' must consist of"):
+            await admin.redrive(group, to="a b")
     async with Admin(place.namesrv.replace("namesrv", "broker")) as admin:
         with pytest.raises(UsageError, match="give the address of a name server"):
             await admin.redrive(group)
-    with pytest.raises(ValueError, match="since must have a time zone"):
-        DeadLetterFilter(since=datetime(2026, 1, 1))

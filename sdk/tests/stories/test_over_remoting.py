@@ -99,8 +99,9 @@ async def test_a_producer(broker: FakeBroker, story: Story, options: dict[str, A
         with refused, story.failing("end forbidden"):
             async with producer.transaction(Message("sure", b"open")):
                 pass
+        story.result("urgent", await producer.send(Message("urgent", b"now", priority=3)))
         with story.failing("unsupported"):
-            await producer.send(Message("urgent", b"now", priority=3))
+            await producer.send(Message("orders", b"hello", lite_topic="ann"))
         with story.failing("of the system"):
             await producer.send(Message("orders", b"x", properties={"TAGS": "t"}))
         story.result("health", producer.health())

@@ -266,12 +266,12 @@ class Producing:
     def _queue(self, topic: Topic, message: OutgoingMessage, kind: MessageType) -> int:
         """Choose the queue of a message (R4.8, R4.28)."""
         queues = topic.config.write_queues
+        if kind is _PRIORITY and message.priority is not None:
+            return min(message.priority, queues - 1)
         if message.classic is not None:
             return message.classic.queue_id if message.classic.queue_id >= 0 else self._any_queue(topic)
         if message.message_group:
             return queue_of_group(message.message_group, queues)
-        if kind is _PRIORITY and message.priority is not None:
-            return min(message.priority, queues - 1)
         return self._any_queue(topic)
 
     def _any_queue(self, topic: Topic) -> int:

@@ -150,6 +150,8 @@ RESERVED_PROPERTIES = frozenset(
 """Property keys that users may not set (4.2)."""
 MESSAGE_GROUP_PROPERTY = "__SHARDINGKEY"
 """Property in which consumers see the message group (R4.4)."""
+PRIORITY_PROPERTY = "_SYS_MSG_PRIORITY_"
+"""Property in which members of the remoting protocol send and see the priority (R4.28)."""
 TRACE_CONTEXT_PROPERTY = "TRACE_CONTEXT"
 """Property in which consumers see the trace context (R4.4)."""
 TRANSACTION_ID_PROPERTY = "__transactionId__"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 
 from aiorocketmq_fake.core.values import limits
 from aiorocketmq_fake.core.values.classic_model import Classic
@@ -16,6 +17,7 @@ __all__ = ["outgoing", "record"]
 _COMMITTED = 0x8
 _LATEST = 253_402_300_799_000
 """The end of the year 9999, the limit of the gRPC protocol."""
+_DIGITS = re.compile("[0-9]{1,10}")
 _KEPT_FLAGS = 0x701
 """How a body is compressed; all other bits of a message are the broker's own."""
 
@@ -29,6 +31,7 @@ def outgoing(
     tag, keys = rest.pop("TAGS", ""), tuple(rest.pop("KEYS", "").split())
     group = rest.pop(limits.MESSAGE_GROUP_PROPERTY, "")
     delay, timestamp = _time(rest)
+    priority = _priority(rest.pop(limits.PRIORITY_PROPERTY, ""))
     reserved = {name: text for name, text in rest.items() if name in limits.RESERVED_PROPERTIES}
     is_half = rest.get("TRAN_MSG", "").lower() == "true"
     return OutgoingMessage(
@@ -41,6 +44,8 @@ def outgoing(
         message_group=group,
         message_type=MessageType.TRANSACTION if is_half else MessageType.UNSPECIFIED,
         delivery_timestamp=timestamp,
+        # Brokers drop it from messages of another type.
+        priority=None if group or is_half or (delay, timestamp) != (None, None) else priority,
         born_timestamp=min(max(born, 0), _LATEST) / 1000,
         born_host=born_host,
         encoding=Encoding.GZIP if classic.sys_flag & COMPRESSED else Encoding.IDENTITY,
@@ -72,6 +77,10 @@ def _time(properties: dict[str, str]) -> tuple[float | None, float | None]:
         ) from error
     levels = limits.DELAY_LEVELS
     return (levels[min(level, len(levels)) - 1] if level > 0 else None), None
+
+
+def _priority(text: str) -> int | None:
+    return number if _DIGITS.fullmatch(text) and (number := int(text)) < 2**31 else None
 
 
 def record(stored: StoredMessage, store_host: bytes, cluster: str, *, checks: int = 0) -> Record:
@@ -113,6 +122,8 @@ def _properties(stored: StoredMessage, classic: Classic, cluster: str, checks: i
         **content.properties,
         **classic.properties,
     }
+    if content.priority is not None:
+        properties[limits.PRIORITY_PROPERTY] = str(content.priority)
     if classic.delay is not None:
         properties |= {"REAL_TOPIC": stored.topic, "REAL_QID": str(stored.queue_id)}
     if checks:

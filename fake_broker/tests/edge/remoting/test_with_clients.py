@@ -215,6 +215,29 @@ async def test_what_is_sent_over_remoting_arrives_over_grpc(broker: FakeBroker) 
     assert received.properties["from"] == "old"
 
 
+@pytest.mark.parametrize(
+    ("text", "more", "queue", "priority"),
+    [
+        ("2", "", 2, 2),
+        ("100", "", 6, 100),
+        (f"{2**31 - 1}", "", 6, 2**31 - 1),
+        (f"{2**31}", "", 5, None),
+        ("-1", "", 5, None),
+        ("2", "__SHARDINGKEY\x01customer\x02", 5, None),
+    ],
+)
+async def test_a_priority_chooses_the_queue_unless_the_message_is_of_another_type(
+    broker: FakeBroker, text: str, more: str, queue: int, priority: int | None
+) -> None:
+    async with dial(broker) as wire:
+        sent = await wire.produce("orders", b"body", f"_SYS_MSG_PRIORITY_\x01{text}\x02{more}", e=5)
+    async with PullConsumer(namesrv(broker), group="g") as consumer:
+        consumer.assign(await consumer.queues("orders"))
+        async with asyncio.timeout(PATIENCE):
+            (received,) = await anext(aiter(consumer))
+    assert (sent.fields["queueId"], received.queue.id, received.priority) == (str(queue), queue, priority)
+
+
 async def test_reading_continues_after_a_restart(broker: FakeBroker) -> None:
     group = Group(broker)
     async with AsyncExitStack() as stack:
