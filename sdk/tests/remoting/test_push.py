@@ -232,7 +232,9 @@ async def test_an_offset_that_one_queue_could_not_commit_is_due_again_and_holds_
         del broker.script.answers[RequestCode.UPDATE_CONSUMER_OFFSET]
         await until(lambda: len(broker.commits()) > refused)
         await until(lambda: not consumer.health().is_degraded)
-    assert (set(broker.commits()), broker.commits(queue=1)) == ({1}, [1])
+    assert (broker.committed(), broker.committed(queue=1)) == (1, 1)
+    # Before its message was handled, a queue's start may have been committed.
+    assert broker.commits(queue=1) in ([1], [0, 1])
 
 
 async def test_what_a_handler_did_not_end_within_the_grace_is_not_committed(start: Start) -> None:
