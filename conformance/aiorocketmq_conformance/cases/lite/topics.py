@@ -102,9 +102,9 @@ async def suspend(fixture: Fixture) -> None:
     )
 
 
-@case("lite.group-anew", rules=("R4.32", "R10.3"), level=EXTENSION, needs=(*NEEDS, "@delete"))
-async def group_anew(fixture: Fixture) -> None:
-    """A group that is deleted and created again under its name begins its lite topics anew."""
+@case("lite.group-recreated", rules=("R4.32", "R10.3"), level=EXTENSION, needs=(*NEEDS, "@delete"))
+async def group_recreated(fixture: Fixture) -> None:
+    """A group that is deleted and created again under its name begins its lite topics at their beginning."""
     lite = await open_lite(fixture)
     consumer = await lite.consumer("l1")
     sent = await lite.send("l1", "a", "b")

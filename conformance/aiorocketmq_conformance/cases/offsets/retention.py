@@ -248,8 +248,7 @@ async def in_message_group(fixture: Fixture) -> None:
             for sent in fresh:
                 delivery = await consumer.one(within=60.0)
                 await consumer.ack(delivery)
-                found = (delivery.id, delivery.attempt)
-                assert found == (sent.id, 1), (
+                assert (delivery.id, delivery.attempt) == (sent.id, 1), (
                     f"{delivery} instead of {sent.message.body!r}: {old} old, {leased} leased, {done}"
                 )
 
