@@ -208,17 +208,18 @@ async def test_a_dead_letter_of_an_ordered_group_whose_lease_was_changed_is_not_
 
 
 class Slow(GrpcioTransport):
-    """A network on which questions about topic `refunds` travel only when let go."""
+    """A network on which some calls, or those about one topic, travel only when let go."""
 
-    def __init__(self) -> None:
+    def __init__(self, rpc: str = "QueryAssignment", topic: str = "refunds") -> None:
         super().__init__(None)
+        self._rpc, self._topic = rpc, topic.encode()
         self.go_on = asyncio.Event()
         self.waiting = 0
 
     async def unary(
         self, endpoint: Endpoint, path: str, payload: bytes, metadata: Metadata, timeout: float
     ) -> bytes:
-        if path.endswith("QueryAssignment") and b"refunds" in payload:
+        if path.endswith(self._rpc) and self._topic in payload:
             self.waiting += 1
             await self.go_on.wait()
             self.waiting -= 1
@@ -268,6 +269,20 @@ async def test_a_late_answer_about_a_topic_that_was_unsubscribed_assigns_nothing
         # The answer is processed before that of a later query.
         await consumer.subscribe("orders")
         assert {queue.topic for queue in consumer.assigned_queues} == {"orders"}
+
+
+async def test_a_stop_ends_as_the_last_ack_is_answered(
+    broker: FakeBroker, producer: Producer, seen: Any
+) -> None:
+    await send(producer, b"1")
+    network, loop, longest = Slow("AckMessage", "orders"), asyncio.get_running_loop(), 10.0
+    async with push_consumer(
+        broker.endpoint, handler=seen, transport=network, timeouts=Timeouts(stop=longest)
+    ):
+        await until(lambda: network.waiting == 1)
+        began = loop.time()
+        loop.call_soon(network.go_on.set)
+    assert loop.time() < began + longest
 
 
 async def test_what_cannot_be_settled_does_not_hold_up_the_stop(
