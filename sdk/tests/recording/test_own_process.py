@@ -465,7 +465,9 @@ def test_little_room_is_used_if_blocks_are_read_as_fast_as_they_are_written(tmp_
     for _ in range(20):
         series.writer.write(lambda: ([block], []))
         written(recorder)
-        process._poll.poll(1_000 * PATIENCE)
+        while not process._ring.is_empty:
+            assert process._poll.poll(1_000 * PATIENCE)
+            process._listen()
     size = os.fstat(process._spool.fileno()).st_size
     recorder.close()
     assert size < 5 * len(block)
