@@ -30,6 +30,8 @@ EXTRAS = {
 EXIT_USAGE = 2
 EXIT_UNKNOWN = 3
 EXIT_OTHER_SIDE = 4
+EXIT_CLOSED_PIPE = 141
+"""The code in a shell of a program that a closed pipe has ended; click's is 1, that of a broken promise."""
 
 
 class _Program(click.Group):
@@ -67,6 +69,8 @@ def run(arguments: Sequence[str]) -> int:
         result = program.main(args=list(arguments), prog_name="aiorocketmq", standalone_mode=False)
     except click.exceptions.Abort:
         return 130
+    except SystemExit:
+        return EXIT_CLOSED_PIPE
     except click.ClickException as error:
         if not isinstance(error, click.UsageError) or isinstance(error.__cause__, ValueError | OverflowError):
             # The words were right and a value was not: the sentence names it, and usage would not help.

@@ -32,6 +32,20 @@ def test_help_lists_every_part() -> None:
         assert f"\n  {name} " in done.stdout
 
 
+def test_a_closed_pipe_is_no_verdict() -> None:
+    reader, writer = os.pipe()
+    os.close(reader)
+    done = subprocess.run(
+        [sys.executable, "-m", "aiorocketmq", "conformance", "list"],
+        stdout=writer,
+        stderr=subprocess.PIPE,
+        timeout=60,
+        check=False,
+    )
+    os.close(writer)
+    assert (done.returncode, done.stderr) == (141, b"")
+
+
 def test_the_version_and_a_short_help_are_options(capsys: pytest.CaptureFixture[str]) -> None:
     assert (program.run(["-h"]), program.run(["--version"])) == (0, 0)
     text = capsys.readouterr().out
