@@ -69,8 +69,10 @@ def run(arguments: Sequence[str]) -> int:
         result = program.main(args=list(arguments), prog_name="aiorocketmq", standalone_mode=False)
     except click.exceptions.Abort:
         return 130
-    except SystemExit:
-        return EXIT_CLOSED_PIPE
+    except SystemExit as end:
+        if isinstance(end.__context__, BrokenPipeError):
+            return EXIT_CLOSED_PIPE
+        raise
     except click.ClickException as error:
         if not isinstance(error, click.UsageError) or isinstance(error.__cause__, ValueError | OverflowError):
             # The words were right and a value was not: the sentence names it, and usage would not help.
