@@ -70,9 +70,8 @@ def run(arguments: Sequence[str]) -> int:
     except click.exceptions.Abort:
         return 130
     except SystemExit as end:
-        if isinstance(end.__context__, BrokenPipeError):
-            return EXIT_CLOSED_PIPE
-        raise
+        # click's for a closed pipe; without an error, the end of a shell's completion.
+        return EXIT_CLOSED_PIPE if end.code else 0
     except click.ClickException as error:
         if not isinstance(error, click.UsageError) or isinstance(error.__cause__, ValueError | OverflowError):
             # The words were right and a value was not: the sentence names it, and usage would not help.
