@@ -156,8 +156,8 @@ async def fewer_queues(fixture: Fixture) -> None:
     timeout=300.0,
 )
 async def uneven_queues(fixture: Fixture) -> None:
-    """A topic with more queues to read than to write, or fewer, is written to the latter, and an ordered group is
-    assigned the former, of which alone its consumers receive."""
+    """A topic with more queues to read than to write, or fewer, has both numbers in its route, is written to the
+    latter, and an ordered group is assigned the former, of which alone its consumers receive."""
     topic, consumer = await fixture.subscribed(4, type="FIFO", ordered=True)
     group = consumer.group
     client, administrator = await fixture.client(), fixture.member()
@@ -181,6 +181,8 @@ async def uneven_queues(fixture: Fixture) -> None:
                 break
             assert fixture.clock.now() < until, f"{readable} queues can be read, assigned are {assigned}"
             await fixture.clock.sleep(1.0)
+        queues = (await administrator.route(topic)).queues[0]
+        assert (queues.readable, queues.writable) == (readable, writable)
         for number in range(12):
             await fixture.send(topic, "m", group=f"g{number}")
     # The second half is written to all four, of which the first two can be read.
