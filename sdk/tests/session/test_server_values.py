@@ -152,6 +152,22 @@ def test_any_times_of_a_message_can_be_read(properties: Any) -> None:
         assert us is None or -(2**63) <= us < 2**63
 
 
+def test_settings_have_fractions_of_seconds() -> None:
+    settings = pb.Settings()
+    settings.subscription.long_polling_timeout.FromMilliseconds(2_250)
+    policy = settings.backoff_policy
+    for milliseconds in (500, 1_500):
+        policy.customized_backoff.next.add().FromMilliseconds(milliseconds)
+    listed = conversion.answer_from_wire(settings, ACCESS)
+    policy.exponential_backoff.initial.FromMilliseconds(10)
+    policy.exponential_backoff.max.FromMilliseconds(1_001)
+    grows = conversion.answer_from_wire(settings, ACCESS)
+    assert listed.backoff is not None
+    assert grows.backoff is not None
+    assert (listed.long_polling, listed.backoff.steps) == (2.25, (0.5, 1.5))
+    assert (grows.backoff.initial, grows.backoff.maximum) == (0.01, 1.001)
+
+
 @pytest.mark.parametrize(
     ("seconds", "nanos", "moment"),
     [
