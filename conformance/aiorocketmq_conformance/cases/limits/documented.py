@@ -671,6 +671,20 @@ async def redeliveries_of_a_deleted_group(fixture: Fixture) -> str:
     return f"{len(old)}" if old else "none"
 
 
+@documented("lite-topics-of-a-deleted-group", "a b", rules=("R4.32", "R10.3"), needs=("type.lite", "@delete"))
+async def lite_topics_of_a_deleted_group(fixture: Fixture) -> str:
+    """A group that is deleted and created again under its name receives its lite topics from their beginnings."""
+    lite = await open_lite(fixture)
+    consumer = await lite.consumer("l1")
+    await lite.send("l1", "a", "b")
+    await consumer.ack(await consumer.one())
+    await fixture.target.admin.delete_group(lite.group)
+    await fixture.group(lite.group, lite_topic=lite.topic)
+    successor = await lite.consumer("l1")
+    # Servers look only every ten seconds whether a lite topic has messages.
+    return " ".join(one.text for one in await successor.receive_for(25.0, settle=True)) or "none"
+
+
 async def _served(
     fixture: Fixture, asked: dict[RequestCode, dict[str, object]], topic: str, **rights: tuple[str, ...]
 ) -> str:

@@ -102,20 +102,6 @@ async def suspend(fixture: Fixture) -> None:
     )
 
 
-@case("lite.group-recreated", rules=("R4.32", "R10.3"), level=EXTENSION, needs=(*NEEDS, "@delete"))
-async def group_recreated(fixture: Fixture) -> None:
-    """A group that is deleted and created again under its name begins its lite topics at their beginning."""
-    lite = await open_lite(fixture)
-    consumer = await lite.consumer("l1")
-    sent = await lite.send("l1", "a", "b")
-    once_each(sent, await consumer.take(2))
-    await fixture.target.admin.delete_group(lite.group)
-    await fixture.group(lite.group, lite_topic=lite.topic)
-    successor = await lite.consumer()
-    assert await lite.sync(successor, ADD, "l1", start=FROM_BEGINNING) == "OK"
-    once_each(sent, await successor.take(2, within=30.0))
-
-
 @case("lite.ack-scope", rules=("R6.5", "R4.34"), level=EXTENSION, needs=NEEDS)
 async def ack_scope(fixture: Fixture) -> None:
     """Acking the message of one lite topic does not affect that of another at the same offset."""
