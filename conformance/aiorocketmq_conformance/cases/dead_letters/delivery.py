@@ -57,7 +57,7 @@ async def once(fixture: Fixture) -> None:
     assert sorted(each.id for each in dead) == sorted(each.id for each in sent)
 
 
-@case("dlq.limit-lowered", rules=("R5.26", "R2.12"), needs=LIMITED, timeout=180.0)
+@case("dlq.limit-lowered", rules=("R5.26", "R2.12"), level=SHOULD, needs=LIMITED, timeout=180.0)
 async def limit_lowered(fixture: Fixture) -> None:
     """When a group's attempts are limited to what a message has had already, it is not delivered again and becomes a
     dead letter; one with an attempt left has it."""
