@@ -181,10 +181,10 @@ class Classic:
                 filter_text=FilterText(filter_.text, filter_.is_sql),
                 commit=commit,
             )
-        except UnreachableError:
-            if self.scribe.restarts == restarts:
-                raise
+        except (UnreachableError, asyncio.CancelledError) as error:
             self._lose(begun, client, topic, queue, commit)
+            if self.scribe.restarts == restarts or isinstance(error, asyncio.CancelledError):
+                raise
             return
         deliveries = [self._delivered(record, begun) for record in pulled.records]
         if not filter_.is_sql:

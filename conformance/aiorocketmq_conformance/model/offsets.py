@@ -29,6 +29,8 @@ class Offsets:
         """What may be committed, by group, topic and queue."""
         self._last: dict[tuple[str, str, int], Instant] = {}
         """The begin of the last commit."""
+        self._unknown: list[tuple[OfQueue, int]] = []
+        """Commits without a response, which may take effect until they are given up, also after later ones."""
         self._ends: list[Ends] = []
         """Judged when all is known of the queues."""
 
@@ -49,17 +51,18 @@ class Offsets:
         if offset is not None:
             self._of(event).add(offset)
             self._last[event.place] = event.begun
+            self._unknown += [(event, offset)] * (event.code == UNKNOWN)
 
     def end(self, event: Commit | Pull) -> None:
         """Judge the response to a commit: if none has begun since, it is the one that holds."""
         offset = event.offset if isinstance(event, Commit) else event.commit
-        if offset is None or event.code == UNKNOWN:
-            return
-        if isinstance(event, Commit) and event.code != OK:
-            text = f"a commit of {offset} was answered with {event.code}"
-            self._knowledge.report("offset", text, event.ended)
-        elif self._last[event.place] == event.begun:
-            self._possible[event.place] = {offset}
+        if event.code == UNKNOWN:
+            self._unknown = [each for each in self._unknown if each[0] is not event]
+        elif isinstance(event, Commit) and event.code != OK:
+            self._knowledge.report("offset", f"a commit was answered with {event.code}", event.ended)
+        elif self._last.get(event.place) == event.begun:
+            unknown = (number for each, number in self._unknown if each.place == event.place)
+            self._possible[event.place] = {offset, *unknown}
 
     def _of(self, event: OfQueue) -> set[int | None]:
         # Of a group without a commit, servers answer nothing, or the beginning.

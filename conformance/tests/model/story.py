@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from aiorocketmq_conformance.model.calls import (
+    UNKNOWN,
     Ack,
     Assignment,
     Change,
@@ -288,7 +289,10 @@ class Story:
         return self
 
     def commit(self, offset: int, *, code: str = "OK") -> Story:
-        self.events.append(Commit(**self.span(), **PLACE, queue=0, offset=offset, code=code))
+        span = self.span()
+        if code == UNKNOWN:  # it is given up after all that follows
+            span["ended"] = Instant(self.now, 1_000_000)
+        self.events.append(Commit(**span, **PLACE, queue=0, offset=offset, code=code))
         return self
 
     def committed(self, offset: int | None) -> Story:

@@ -137,6 +137,11 @@ PAIRS: dict[str, tuple[str, Story, Story]] = {
         Story().commit(3).commit(2).committed(2),
     ),
     "a refused commit": ("offset", Story().commit(3, code="ERROR"), Story().commit(3)),
+    "a commit without a response that takes effect late": (
+        "offset",
+        Story().commit(3).commit(2).committed(3),
+        Story().commit(3, code="").commit(2).committed(3).committed(2),
+    ),
     "what a pull has committed": (
         "offset",
         sent().pull("m", commit=0).committed(1),
