@@ -202,8 +202,10 @@ async def test_a_receive_that_follows_outlasts_silence(
 ) -> None:
     following = ("receive", "orders", "--group", "billing", "--follow", "--wait", wait)
     endpoint = broker.endpoint if wire == "grpc" else f"namesrv://{broker.remoting_endpoint}"
+    # Jobs in the background of a shell ignore SIGINT, and so would this program.
+    heeds = "import signal; signal.signal(signal.SIGINT, signal.default_int_handler)"
     process = await asyncio.create_subprocess_exec(
-        *(sys.executable, "-c", "from aiorocketmq.cli import main; main()"),
+        *(sys.executable, "-c", f"{heeds}; from aiorocketmq.cli import main; main()"),
         *(*following, "--endpoint", endpoint),
         stdout=asyncio.subprocess.PIPE,
         env={**os.environ, "PYTHONUNBUFFERED": "1"},
