@@ -194,7 +194,9 @@ class History:
 
     def do_recall(self, first: int, second: int) -> None:
         if self.recalls:
-            self.run("recall", "delay", self.recalls[first % len(self.recalls)], client_id="producer")
+            # Both protocols recall.
+            command = "recall" if second % 2 else "recall_classic"
+            self.run(command, "delay", self.recalls[first % len(self.recalls)], client_id="producer")
 
     def do_offset(self, first: int, second: int) -> None:
         group, topic = GROUPS[first % 2], TOPICS[second % 4]
