@@ -181,10 +181,13 @@ class Classic:
                 filter_text=FilterText(filter_.text, filter_.is_sql),
                 commit=commit,
             )
-        except (UnreachableError, asyncio.CancelledError) as error:
+        except asyncio.CancelledError:
             self._lose(begun, client, topic, queue, commit)
-            if self.scribe.restarts == restarts or isinstance(error, asyncio.CancelledError):
+            raise
+        except UnreachableError:
+            if self.scribe.restarts == restarts:
                 raise
+            self._lose(begun, client, topic, queue, commit)
             return
         deliveries = [self._delivered(record, begun) for record in pulled.records]
         if not filter_.is_sql:
@@ -222,7 +225,7 @@ class Classic:
         """Add what a pull without a response may have committed."""
         if commit is not None:
             name, group = client.client_id, self.group
-            event = Commit(client=name, group=group, topic=topic, queue=queue, offset=commit, code=UNKNOWN)
+            event = Commit(client=name, group=group, topic=topic, queue=queue, commit=commit, code=UNKNOWN)
             self.scribe.add(begun, event)
 
     def _delivered(self, record: Record, begun: Instant) -> Delivered:
@@ -249,7 +252,7 @@ class Classic:
         code = _CODES.get(answer.code, response_name(answer.code))
         name, group = client.client_id, self.group
         self.scribe.add(
-            begun, Commit(client=name, group=group, topic=topic, queue=queue, offset=offset, code=code)
+            begun, Commit(client=name, group=group, topic=topic, queue=queue, commit=offset, code=code)
         )
 
     async def _ask_offset(self, step: Step) -> None:

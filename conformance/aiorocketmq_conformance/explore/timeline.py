@@ -154,7 +154,7 @@ def _text(event: Occurrence, names: dict[str, str]) -> str:
             commit = "" if event.commit is None else f", commits {event.commit}"
             return f"{who} pulls {what}{filter_}{commit} -> {event.code} {came}, next {event.next_offset}"
         case Commit():
-            what = f"{event.offset} of {short(event.topic)}, queue {event.queue}"
+            what = f"{event.commit} of {short(event.topic)}, queue {event.queue}"
             return f"{who} commits {what} for {short(event.group)} -> {event.code}"
         case Committed():
             what = f"{short(event.group)} has committed of {short(event.topic)}, queue {event.queue}"

@@ -305,7 +305,7 @@ class Pull(OfQueue):
 class Commit(OfQueue):
     """A group commits an offset of a queue."""
 
-    offset: int
+    commit: int
     code: str
 
 

@@ -29,7 +29,7 @@ class Offsets:
         """What may be committed, by group, topic and queue."""
         self._last: dict[tuple[str, str, int], Instant] = {}
         """The begin of the last commit."""
-        self._unknown: list[tuple[OfQueue, int]] = []
+        self._unknown: list[Commit | Pull] = []
         """Commits without a response, which may take effect until they are given up, also after later ones."""
         self._ends: list[Ends] = []
         """Judged when all is known of the queues."""
@@ -47,22 +47,22 @@ class Offsets:
 
     def begin(self, event: Commit | Pull) -> None:
         """Let a commit take effect, or not yet."""
-        offset = event.offset if isinstance(event, Commit) else event.commit
-        if offset is not None:
-            self._of(event).add(offset)
+        if event.commit is not None:
+            self._of(event).add(event.commit)
             self._last[event.place] = event.begun
-            self._unknown += [(event, offset)] * (event.code == UNKNOWN)
+            if event.code == UNKNOWN:
+                self._unknown.append(event)
 
     def end(self, event: Commit | Pull) -> None:
         """Judge the response to a commit: if none has begun since, it is the one that holds."""
-        offset = event.offset if isinstance(event, Commit) else event.commit
-        if event.code == UNKNOWN:
-            self._unknown = [each for each in self._unknown if each[0] is not event]
+        if event in self._unknown:
+            self._unknown.remove(event)
         elif isinstance(event, Commit) and event.code != OK:
-            self._knowledge.report("offset", f"a commit was answered with {event.code}", event.ended)
+            text = f"a commit of {event.commit} was answered with {event.code}"
+            self._knowledge.report("offset", text, event.ended)
         elif self._last.get(event.place) == event.begun:
-            unknown = (number for each, number in self._unknown if each.place == event.place)
-            self._possible[event.place] = {offset, *unknown}
+            unknown = (each.commit for each in self._unknown if each.place == event.place)
+            self._possible[event.place] = {event.commit, *unknown}
 
     def _of(self, event: OfQueue) -> set[int | None]:
         # Of a group without a commit, servers answer nothing, or the beginning.

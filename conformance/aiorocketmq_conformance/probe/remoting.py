@@ -6,6 +6,7 @@ import asyncio
 import itertools
 from collections.abc import Callable, Mapping, Sequence
 from time import time_ns
+from typing import TypedDict, Unpack
 
 from aiorocketmq._admin.bodies import Connections, parse_by_queue, parse_connections
 from aiorocketmq._core.endpoint import Address
@@ -48,6 +49,20 @@ _VERSIONS = itertools.count(time_ns() // 1_000_000)
 
 PRODUCERS = "conformance-producers"
 """The group of producers by default."""
+
+
+class PullOptions(TypedDict, total=False):
+    """What a pull may have in addition to its topic, group and offset."""
+
+    queue: int
+    batch: int
+    poll: float
+    """Seconds that the server may hold it."""
+    filter_text: FilterText | None
+    """None: the filter is that of the group's heartbeats, which must be of `version` or newer."""
+    version: int
+    commit: int | None
+    """The offset to store for the group."""
 
 
 class RemotingProbe:
@@ -225,30 +240,12 @@ class RemotingProbe:
         group: str,
         offset: int,
         *,
-        queue: int = 0,
-        batch: int = 32,
-        poll: float = 0.0,
-        filter_text: FilterText | None = EVERYTHING,
-        version: int = 0,
-        commit: int | None = None,
         named: str | None = None,
+        **options: Unpack[PullOptions],
     ) -> Pulled:
-        """Read a queue of `topic`, or of another one `named`, from `offset`, and store the offset `commit`. Request
-        11.
-
-        Without `filter_text` the filter is that of the group's heartbeats, which must be of `version` or newer.
-        """
-        fields = pull_fields(
-            topic if named is None else named,
-            group,
-            offset,
-            queue=queue,
-            batch=batch,
-            poll=poll,
-            filter_text=filter_text,
-            version=version,
-            commit=commit,
-        )
+        """Read a queue of `topic`, or of another one `named`, from `offset`. Request 11."""
+        fields = pull_fields(topic if named is None else named, group, offset, **options)
+        poll = options.get("poll", 0.0)
         started = self.clock.now()
         answer = await self.ask(topic, RequestCode.PULL_MESSAGE, fields, hold=poll if poll > 0 else None)
         return Pulled(
@@ -453,7 +450,7 @@ def pull_fields(
     version: int = 0,
     commit: int | None = None,
 ) -> dict[str, object]:
-    """Return the fields of a pull; without `filter_text` its filter is that of the group's heartbeats. Request 11."""
+    """Return the fields of a pull; the options are those of `PullOptions`. Request 11."""
     flags = (
         _SUSPEND if poll > 0 else 0,
         0 if filter_text is None else _INLINE,

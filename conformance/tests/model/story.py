@@ -292,7 +292,7 @@ class Story:
         span = self.span()
         if code == UNKNOWN:  # it is given up after all that follows
             span["ended"] = Instant(self.now, 1_000_000)
-        self.events.append(Commit(**span, **PLACE, queue=0, offset=offset, code=code))
+        self.events.append(Commit(**span, **PLACE, queue=0, commit=offset, code=code))
         return self
 
     def committed(self, offset: int | None) -> Story:

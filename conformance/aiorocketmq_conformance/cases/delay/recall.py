@@ -157,8 +157,7 @@ async def over_remoting(fixture: Fixture) -> None:
     for name in ("recalled", "kept"):
         sent = await member.send(topic, name.encode(), {"UNIQ_KEY": name, "TIMER_DELIVER_MS": str(at)})
         handles[name] = sent.fields["recallHandle"]
-    version, *names, due_at, id_ = urlsafe_b64decode(handles["kept"]).decode().split(" ")
-    broker = names[-1]
+    version, _, broker, due_at, id_ = urlsafe_b64decode(handles["kept"]).decode().split(" ")
 
     def handle(
         *, version: str = version, topic: str = topic, broker: str = broker, due_at: str = due_at
