@@ -36,7 +36,7 @@ def command_lines() -> list[tuple[str, str]]:
 def test_command_line_is_understood(page: str, line: str) -> None:
     command: click.Command = program
     words = shlex.split(line, comments=True)[1:]
-    context = click.Context(command, info_name="aiorocketmq")
+    context = click.Context(command, info_name="aiorocketmq", **command.context_settings)
     while words and isinstance(command, click.Group) and not words[0].startswith("-"):
         name = words.pop(0)
         found = command.get_command(context, name)

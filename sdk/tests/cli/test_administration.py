@@ -168,7 +168,7 @@ def leaves(command: click.Command, *names: str) -> Iterator[tuple[tuple[str, ...
         yield names, command
         return
     assert "--json" not in [option for each in command.params for option in each.opts], names
-    context = click.Context(command)
+    context = click.Context(command, **command.context_settings)
     for name in command.list_commands(context):
         member = command.get_command(context, name)
         assert member is not None
