@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from aiorocketmq.wire import messages as pb
 from aiorocketmq.wire.methods import METHODS
+from aiorocketmq_conformance.explore.expressions import tags
 from aiorocketmq_conformance.explore.producing import RESOLUTIONS, content_of, receipts_of
 from aiorocketmq_conformance.model.calls import (
     UNKNOWN,
@@ -34,7 +35,6 @@ from aiorocketmq_conformance.model.calls import (
     Settings,
     TopicCreated,
 )
-from aiorocketmq_conformance.model.filters import tags
 from aiorocketmq_conformance.probe.answers import code_name, code_of, seconds_of
 
 from tools.simulation.loop import START, VirtualLoop

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from aiorocketmq.wire import messages as pb
 
 from aiorocketmq_conformance.explore.background import Background
-from aiorocketmq_conformance.explore.expressions import filter_of
+from aiorocketmq_conformance.explore.expressions import filter_of, lite
 from aiorocketmq_conformance.explore.plan import MESSAGE_GROUPS, ConsumerPlan, Step
 from aiorocketmq_conformance.explore.producing import content_of
 from aiorocketmq_conformance.explore.scribe import Scribe
@@ -26,7 +26,6 @@ from aiorocketmq_conformance.model.calls import (
     Receive,
     Settings,
 )
-from aiorocketmq_conformance.model.filters import lite
 from aiorocketmq_conformance.model.semantics import Semantics
 from aiorocketmq_conformance.probe import queues, requests
 from aiorocketmq_conformance.probe.answers import Delivery, Received, code_name, code_of, seconds_of

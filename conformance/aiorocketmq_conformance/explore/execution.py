@@ -59,6 +59,8 @@ class Execution:
         self._target = target
         self._semantics = semantics
         self._topics = [target.fresh(f"topic{place}") for place in range(len(plan.topics))]
+        self._queues = [topic.queues for topic in plan.topics]
+        self._limits = [group.max_attempts for group in plan.groups]
         self._groups: dict[int, str] = {}
         """Names by number; late ones are added by a step."""
         self._consuming = Consuming(self.scribe, semantics, suspends=target.has("suspend"))
@@ -85,6 +87,9 @@ class Execution:
             "join": self._join_late,
             "wait": self._wait_step,
             "lag": self._lag,
+            "limit": self._limit,
+            "more queues": self._more_queues,
+            "anew": self._anew,
             "route": self._route,
             "reset": self._reset,
             "restart": self._restart,
@@ -133,10 +138,8 @@ class Execution:
     # The beginning
 
     async def _prepare(self) -> None:
-        for name, topic in zip(self._topics, self._plan.topics, strict=True):
-            begun = self.scribe.instant()
-            await self._target.create_topic(name, type=topic.type, queues=topic.queues)
-            self.scribe.add(begun, TopicCreated(topic=name, type=topic.type, queues=topic.queues))
+        for place in range(len(self._topics)):
+            await self._put_topic(place)
         for place, group in enumerate(self._plan.groups):
             if not group.late:
                 await self._create_group(place)
@@ -150,23 +153,42 @@ class Execution:
                 await self._join(plan)
         await self.scribe.settle()
 
+    async def _put_topic(self, place: int) -> None:
+        """Create a topic, or give it its number of queues."""
+        name, type_, queues = self._topics[place], self._plan.topics[place].type, self._queues[place]
+        begun = self.scribe.instant()
+        await self._target.create_topic(name, type=type_, queues=queues)
+        self.scribe.add(begun, TopicCreated(topic=name, type=type_, queues=queues))
+
     async def _create_group(self, place: int) -> None:
-        plan = self._plan.groups[place]
         name = self._target.fresh(f"group{place}")
+        readers, limit = f"{name}{READERS}", READER_ATTEMPTS
         self._groups[place] = name
-        for group, ordered, limit, steps in (
-            (name, plan.ordered, plan.max_attempts, plan.steps),
-            (f"{name}{READERS}", False, READER_ATTEMPTS, ()),
-        ):
-            begun = self.scribe.instant()
-            parent = self._topics[plan.topic] if plan.is_lite and group == name else ""
-            await self._target.create_group(
-                group, ordered=ordered, max_attempts=limit, backoff=steps or None, lite_topic=parent
-            )
-            is_ordered = ordered or bool(parent)
-            self.scribe.add(
-                begun, GroupCreated(group=group, ordered=is_ordered, max_attempts=limit, steps=steps)
-            )
+        await self._put_group(place)
+        begun = self.scribe.instant()
+        await self._target.create_group(readers, max_attempts=limit)
+        self.scribe.add(begun, GroupCreated(group=readers, ordered=False, max_attempts=limit))
+
+    async def _put_group(self, place: int, *, is_anew: bool = False) -> None:
+        """Create a group, or give it its limit of attempts; `is_anew`: delete it before."""
+        plan, name, limit = self._plan.groups[place], self._groups[place], self._limits[place]
+        parent = self._topics[plan.topic] if plan.is_lite else ""
+        begun = self.scribe.instant()
+        if is_anew:
+            await self._target.admin.delete_group(name)
+        await self._target.create_group(
+            name, ordered=plan.ordered, max_attempts=limit, backoff=plan.steps or None, lite_topic=parent
+        )
+        self.scribe.add(
+            begun,
+            GroupCreated(
+                group=name,
+                ordered=plan.ordered or plan.is_lite,
+                max_attempts=limit,
+                steps=plan.steps,
+                is_anew=is_anew,
+            ),
+        )
 
     def _client(self, stem: str) -> ProbeClient:
         target = self._target
@@ -240,6 +262,31 @@ class Execution:
         waiting, in_flight = await self._target.admin.lag(group, topic)
         self.scribe.add(begun, Lag(group=group, topic=topic, waiting=waiting, in_flight=in_flight))
 
+    async def _limit(self, step: Step) -> None:
+        place = sorted(self._groups)[step.integer("group") % len(self._groups)]
+        self._limits[place] = step.integer("limit")
+        await self._put_group(place)
+
+    async def _more_queues(self, step: Step) -> None:
+        place = step.integer("topic") % len(self._topics)
+        # Message groups may go to other queues then, and there are as many priorities as queues.
+        if self._plan.topics[place].type not in {"FIFO", "PRIORITY", "LITE"}:
+            self._queues[place] += step.integer("count") % 3
+            await self._put_topic(place)
+
+    async def _anew(self, step: Step) -> None:
+        """Delete a group and create it again, while its consumers are away."""
+        place = sorted(self._groups)[step.integer("group") % len(self._groups)]
+        if self._plan.groups[place].is_lite:
+            return  # which begins again at the first messages of its lite topics
+        members = [member for member in self._consuming.alive() if member.group == self._groups[place]]
+        for member in members:
+            await self._consuming.leave(member, crashes=False)
+            await self._consuming.polled(member)
+        await self._put_group(place, is_anew=True)
+        for member in members:
+            await self._join(member.plan)
+
     async def _route(self, step: Step) -> None:
         topic = self._topics[step.integer("topic") % len(self._topics)]
         client = self._producers.clients[0]
@@ -264,7 +311,7 @@ class Execution:
         self.scribe.add(begun, Reset(group=group, topic=topic, to_end=to_end, at=at))
 
     async def _pull(self, member: Member, step: Step) -> None:
-        queues = self._plan.topics[self._topics.index(member.topic)].queues
+        queues = self._queues[self._topics.index(member.topic)]
         await self._consuming.pull(member, step, queues)
 
     async def _trim(self, step: Step) -> None:

@@ -116,6 +116,7 @@ def abilities_of(broker: BrokerUnderTest) -> Abilities:
         "pause": "@process",
         "forward": "dlq",
         "trim": "@keep",
+        "anew": "@delete",
         "pull": "pull",
         **dict.fromkeys(CLASSIC, "remoting"),
     }

@@ -1,4 +1,4 @@
-"""Filters of plans: lists of tags, and SQL expressions that are made together with their meaning.
+"""Filters of plans: lists of tags, lite topics, and SQL expressions that are made together with their meaning.
 
 An expression is a function of a number: servers get its text, and here it is Python. Expressions keep to what SQL92
 and Apache's servers read alike, which differ about texts that are no numbers, and about NOT without parentheses.
@@ -14,7 +14,6 @@ from random import Random
 from typing import TypeAlias
 
 from aiorocketmq_conformance.model.calls import Content, Filter
-from aiorocketmq_conformance.model.filters import tags
 
 SQL = "sql:"
 """Before the number of an expression; other filters are lists of tags."""
@@ -46,6 +45,20 @@ class Selection:
 
     text: str
     meaning: Callable[[Values], Truth]
+
+
+def tags(text: str) -> Filter:
+    """Return the filter of a list of tags."""
+    if text.strip() in ("", "*"):
+        return Filter(text, lambda content: True)
+    wanted = {term.strip() for term in text.split("||")} - {""}
+    return Filter(text, lambda content: (content.tag or "") in wanted)
+
+
+def lite(*names: str) -> Filter:
+    """Return the filter of a client that has subscribed to some lite topics."""
+    text = " ".join(sorted(names))
+    return Filter(text, lambda content: content.message_group in text.split(), is_lite=True)
 
 
 def filter_of(text: str) -> Filter:

@@ -20,6 +20,7 @@ from aiorocketmq_conformance.explore.plan import (
 
 # Two of them have the same 32-bit hash, others contain or resemble one another.
 TAGS = ("a", "b", "ab", "A", "Aa", "BB", None)
+LIMITS = (1, 2, 2, 3, 5, 17)
 FILTERS = ("*", "*", "*", "*", "a", "a || b", "ab||A", "Aa", "||a", "b|| ||A||")
 
 _WEIGHTS = {
@@ -46,6 +47,9 @@ _WEIGHTS = {
     "cancel": 1,
     "pull": 2,
     "trim": 1,
+    "limit": 1,
+    "more queues": 1,
+    "anew": 1,
 }
 # Each history has one or two themes, as bugs need several steps of a kind.
 _THEMES: dict[str, dict[str, int]] = {
@@ -65,7 +69,16 @@ _THEMES: dict[str, dict[str, int]] = {
         "reopen": 4,
         "cancel": 3,
     },
-    "administration": {"reset": 5, "restart": 3, "kill": 2, "pause": 2, "lag": 6},
+    "administration": {
+        "reset": 5,
+        "restart": 3,
+        "kill": 2,
+        "pause": 2,
+        "lag": 6,
+        "limit": 6,
+        "more queues": 4,
+        "anew": 4,
+    },
     "pulls": {"pull": 20, "send": 10},
     "retention": {"trim": 6, "wait": 10},
     "classic protocol": {
@@ -146,7 +159,7 @@ def _topic(source: random.Random, abilities: Abilities) -> TopicPlan:
 def _group(source: random.Random, topics: Sequence[TopicPlan], place: int) -> GroupPlan:
     topic = source.randrange(len(topics)) if place >= len(topics) else place
     ordered = topics[topic].type == "FIFO" and source.random() < 0.8
-    limit = source.choice((1, 2, 2, 3, 5, 17))
+    limit = source.choice(LIMITS)
     steps = source.choice(((), (), (1.0, 5.0, 10.0), (3.0, 30.0)))
     is_lite = topics[topic].type == "LITE" and source.random() < 0.8
     late = place > 0 and source.random() < 0.3
@@ -253,6 +266,9 @@ _VALUES: dict[str, Callable[[random.Random, Abilities], dict[str, Value]]] = {
     "restart": lambda source, abilities: {},
     "kill": lambda source, abilities: {},
     "pause": lambda source, abilities: {"seconds": source.choice((2.0, 5.0, 8.0))},
+    "limit": lambda source, abilities: {"group": source.randrange(12), "limit": source.choice(LIMITS)},
+    "more queues": _picked("topic", "count"),
+    "anew": _picked("group"),
     "route": _picked("topic"),
     "assignment": _picked("consumer"),
     "reopen": _picked("pick", "again"),

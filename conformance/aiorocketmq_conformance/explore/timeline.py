@@ -69,9 +69,9 @@ def _names(events: Iterable[Occurrence]) -> dict[str, str]:
     names: dict[str, str] = {}
     for event in events:
         match event:
-            case TopicCreated():
+            case TopicCreated() if event.topic not in names:
                 names[event.topic] = f"T{sum(name.startswith('T') for name in names.values())}"
-            case GroupCreated():
+            case GroupCreated() if event.group not in names:
                 short = f"G{sum(name.startswith('G') for name in names.values())}"
                 if not event.group.endswith(READERS):
                     names[event.group] = short
@@ -104,7 +104,8 @@ def _text(event: Occurrence, names: dict[str, str]) -> str:
             if event.group.endswith(READERS):
                 return ""
             ordered = "ordered, " if event.ordered else ""
-            return f"group {short(event.group)}: {ordered}at most {event.max_attempts} attempts"
+            anew = "deleted, and created again, " if event.is_anew else ""
+            return f"group {short(event.group)}: {anew}{ordered}at most {event.max_attempts} attempts"
         case Send():
             topic = short(event.messages[0].content.topic)
             return f"{who} sends to {topic}: {', '.join(map(_outgoing, event.messages))} -> {event.code}"

@@ -52,7 +52,8 @@ class Absences:
         for message in list(knowledge.of_topic(topic)):
             copy = knowledge.copy(group, topic, message)
             lease = copy.lease
-            is_over = copy.settled is not None or copy.settling or knowledge.is_exhausted(group, copy)
+            is_given_up = knowledge.is_exhausted(group, copy) is not False
+            is_over = copy.settled is not None or copy.settling or is_given_up
             if is_over or (lease is not None and (lease.settled is not None or lease.is_dropped)):
                 continue
             if knowledge.is_expected(group, topic, copy):

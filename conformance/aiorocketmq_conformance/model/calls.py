@@ -31,8 +31,22 @@ class Event:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class OfGroup(Event):
+    """What happens to a group."""
+
+    group: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class InTopic(OfGroup):
+    """What a group does in a topic."""
+
+    topic: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class TopicCreated(Event):
-    """A topic was created."""
+    """A topic was created, or got more queues."""
 
     topic: str
     type: str
@@ -40,14 +54,15 @@ class TopicCreated(Event):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class GroupCreated(Event):
-    """A consumer group was created."""
+class GroupCreated(OfGroup):
+    """A consumer group was created, or got another limit of attempts."""
 
-    group: str
     ordered: bool
     max_attempts: int
     steps: tuple[float, ...] = ()
     """Its own retry intervals; empty for the server's."""
+    is_anew: bool = False
+    """It was deleted before, with its progress."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -140,11 +155,9 @@ class Delivered:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Receive(Event):
+class Receive(InTopic):
     """One receive; `ended` is the end of its stream."""
 
-    group: str
-    topic: str
     filter: Filter = EVERYTHING
     batch: int = 32
     invisible: float = 30.0
@@ -162,11 +175,9 @@ class Receive(Event):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Ack(Event):
+class Ack(InTopic):
     """One acknowledgement of one or more messages."""
 
-    group: str
-    topic: str
     entries: tuple[tuple[str, str], ...]
     """Message id and receipt handle."""
     code: str
@@ -176,11 +187,9 @@ class Ack(Event):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Change(Event):
+class Change(InTopic):
     """One change of an invisible duration."""
 
-    group: str
-    topic: str
     message: str
     handle: str
     seconds: float
@@ -190,11 +199,9 @@ class Change(Event):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Forward(Event):
+class Forward(InTopic):
     """A client moves a message to the dead letters."""
 
-    group: str
-    topic: str
     message: str
     handle: str
     code: str
@@ -231,10 +238,9 @@ class Recall(Event):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Settings(Event):
+class Settings(OfGroup):
     """A consumer sent its settings, and got those of its group."""
 
-    group: str
     ordered: bool
     max_attempts: int
     steps: tuple[float, ...] = ()
@@ -250,32 +256,26 @@ class Route(Event):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Assignment(Event):
+class Assignment(InTopic):
     """A query for the queues that a consumer may receive from."""
 
-    group: str
-    topic: str
     code: str
     queues: tuple[int, ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Reset(Event):
+class Reset(InTopic):
     """An administrator moved a group to the beginning of a topic, to its end, or to a time."""
 
-    group: str
-    topic: str
     to_end: bool
     at: float | None = None
     """To what was stored then or later, seconds of the history."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class OfQueue(Event):
+class OfQueue(InTopic):
     """What a group does in a queue."""
 
-    group: str
-    topic: str
     queue: int
 
     @property
@@ -328,50 +328,39 @@ class Ends(Event):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Joined(Event):
+class Joined(OfGroup):
     """A heartbeat of a member of a group that shares queues out by itself."""
 
-    group: str
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Left(Event):
+class Left(OfGroup):
     """Such a member leaves."""
 
-    group: str
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Members(Event):
+class Members(OfGroup):
     """A query for the members of such a group."""
 
-    group: str
     clients: tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Noticed(Event):
+class Noticed(OfGroup):
     """A member is told that the members of such a group have changed; both instants are the arrival."""
-
-    group: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Lock(Event):
+class Lock(InTopic):
     """A member asks for the locks of queues, and holds those that are granted."""
 
-    group: str
-    topic: str
     asked: tuple[int, ...]
     granted: tuple[int, ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Unlock(Event):
+class Unlock(InTopic):
     """A member gives locks of queues back."""
 
-    group: str
-    topic: str
     queues: tuple[int, ...]
 
 
@@ -400,21 +389,16 @@ class Gone(Event):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Lag(Event):
+class Lag(InTopic):
     """An administrator's view of a group: messages not yet received, and messages in flight."""
 
-    group: str
-    topic: str
     waiting: int
     in_flight: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Drained(Event):
+class Drained(InTopic):
     """A group polled a topic until nothing arrived, after every lease and delay had ended."""
-
-    group: str
-    topic: str
 
 
 Occurrence: TypeAlias = (

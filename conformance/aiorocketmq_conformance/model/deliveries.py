@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from functools import partial
 
-from aiorocketmq_conformance.model.calls import EVERYTHING, OK, Delivered, Occurrence, Receive
+from aiorocketmq_conformance.model.calls import EVERYTHING, OK, START, Delivered, Occurrence, Receive
 from aiorocketmq_conformance.model.knowledge import Act, Knowledge
 from aiorocketmq_conformance.model.state import FOREVER, Copy, Interval, Lease, Reading, Sent
 
@@ -100,7 +100,7 @@ class Deliveries:
         if self._knowledge.group(receive.group).ordered:
             self._check_order(receive, place, copy)
         if topic is not None and topic.type == "PRIORITY":
-            self._check_priority(receive, place, copy, topic.queues)
+            self._check_priority(receive, place, copy, max(topic.queues.since(START)))
         self._lease(receive, one, copy)
 
     def _report(self, rule: str, text: str, one: Delivered) -> None:
@@ -179,14 +179,14 @@ class Deliveries:
         else:
             last = lease.delivery.attempt
             allowed = {last + 1} if lease.counts else {last} if lease.counts is False else {last, last + 1}
-            if self._knowledge.blurs_attempts(group.name):
+            if self._knowledge.blurs_attempts(receive.group):
                 allowed = set(range(1, copy.times + 2))
         if one.attempt not in allowed and not self._counts_unseen(receive, copy):
             expected = " or ".join(map(str, sorted(allowed)))
             self._report("attempt", f"delivered as attempt {one.attempt}, not {expected}", one)
-        if one.attempt > group.max_attempts and not group.ordered:
-            text = f"attempt {one.attempt} of a group with at most {group.max_attempts}"
-            self._report("attempts", text, one)
+        limits = {one.attempt} if lease is None else self._knowledge.limits(receive.group, lease)
+        if one.attempt > max(limits) and not group.ordered:
+            self._report("attempts", f"attempt {one.attempt} of a group with at most {max(limits)}", one)
 
     def _counts_unseen(self, receive: Receive, copy: Copy) -> bool:
         """Return whether attempts may count deliveries that no client received."""
@@ -229,8 +229,8 @@ class Deliveries:
         if topic is None or message.outgoing.content.topic != receive.topic:
             return
         is_lite = receive.filter.is_lite
-        if not 0 <= one.queue < topic.queues:
-            self._report("queue", f"queue {one.queue} of a topic with {topic.queues}", one)
+        if not 0 <= one.queue < (count := max(topic.queues.since(START))):
+            self._report("queue", f"queue {one.queue} of a topic with {count}", one)
         own = f"{receive.topic}/{message.outgoing.content.message_group}" if is_lite else receive.topic
         place = (own, one.queue, one.offset)
         other = knowledge.positions.setdefault(place, one.content.id)

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator
 from typing import TypeAlias
 
 from aiorocketmq_conformance.model.calls import (
+    START,
     Content,
     Filter,
     Instant,
@@ -65,7 +66,7 @@ class Knowledge:
 
     def group(self, name: str) -> Group:
         """Return a group; servers create unknown ones with default settings."""
-        return self.groups.setdefault(name, Group(name, Instant(0.0, 0)))
+        return self.groups.setdefault(name, Group(START))
 
     def of_topic(self, topic: str) -> Iterator[Sent]:
         """Yield the messages that were sent to a topic."""
@@ -92,11 +93,8 @@ class Knowledge:
             return False
         if message.recalled is not None or message.visible is None or copy.passed is not None:
             return False
-        if self.starts_anywhere and not reading.reads_whole:
-            return False
-        created = self.group(group).created
-        starts = not self.semantics.starts_at_creation or reading.reads_whole
-        if not starts and created.step >= message.begun.step:
+        is_older = self.semantics.starts_at_creation and self.group(group).created.step >= message.begun.step
+        if (self.starts_anywhere or is_older) and not reading.reads_whole:
             return False
         return all(each.selects(message.outgoing.content) for each in reading.filters)
 
@@ -161,14 +159,18 @@ class Knowledge:
         """Return whether parked polls need not notice what waits: a reset has put it there, or in front of it."""
         return self.readings[receive.group, receive.topic].was_reset and not self.semantics.resets_wake
 
-    def is_exhausted(self, group: str, copy: Copy) -> bool:
-        """Return whether its last delivery was the last attempt."""
+    def is_exhausted(self, group: str, copy: Copy) -> bool | None:
+        """Return whether its last delivery was the last attempt; None if the limit has changed since its lease."""
         lease = copy.lease
         if lease is None or group not in self.groups or lease.counts is False:
             return False
-        if self.blurs_attempts(group):
-            return copy.times >= self.groups[group].max_attempts
-        return lease.delivery.attempt >= self.groups[group].max_attempts
+        attempts = copy.times if self.blurs_attempts(group) else lease.delivery.attempt
+        answers = {attempts >= limit for limit in self.limits(group, lease)}
+        return answers.pop() if len(answers) == 1 else None
+
+    def limits(self, group: str, lease: Lease) -> set[int]:
+        """Return the limits of attempts that may have been in force when a lease ended, or later."""
+        return self.group(group).limit.since(Instant(lease.end.low - self.semantics.early, 0))
 
     def blurs_attempts(self, group: str) -> bool:
         """Return whether all messages of a batch show the smallest attempt among them (R8.13)."""
@@ -192,7 +194,7 @@ class Knowledge:
 
     def _gives_up(self, receive: Receive) -> bool:
         return any(
-            (group, topic) == (receive.group, receive.topic) and self.is_exhausted(group, copy)
+            (group, topic) == (receive.group, receive.topic) and self.is_exhausted(group, copy) is not False
             for (group, topic, _), copy in self.copies.items()
         )
 
@@ -206,9 +208,10 @@ class Knowledge:
             return 0, 2
         if copy.is_forwarded:
             return 1, 1
-        if copy.settled is None and self.is_exhausted(group, copy):
-            assert copy.lease is not None
+        is_exhausted = self.is_exhausted(group, copy)
+        if copy.settled is None and copy.lease is not None and is_exhausted is not False:
             surely = copy.lease.end.high + self.semantics.revive[1] < at and copy.lease.counts is True
+            surely = surely and is_exhausted is True
             if self.semantics.exhausted_end_polls:
                 # Given up by a receive that finds it, and does not skip it.
                 surely = surely and self.is_expected(group, copy.lease.receive.topic, copy)

@@ -19,7 +19,7 @@ from aiorocketmq_conformance.model.calls import (
     Trim,
 )
 from aiorocketmq_conformance.model.knowledge import Act, Knowledge
-from aiorocketmq_conformance.model.state import Group, Interval, Reading, Sent, Topic
+from aiorocketmq_conformance.model.state import Copy, Group, Interval, Number, Reading, Sent, Topic
 
 TERMINATION_HOLD = 2.0
 """Renewed leases of a client that left last this much longer (R7.9: one second, and a scan)."""
@@ -48,34 +48,50 @@ class Lifecycle:
                 yield event.begun.step, partial(self.left, event)
 
     def created(self, event: TopicCreated | GroupCreated) -> None:
-        """Take note of a topic or a group."""
+        """Take note of a topic or a group, or of its new number."""
+        knowledge = self._knowledge
         if isinstance(event, TopicCreated):
-            self._knowledge.topics[event.topic] = Topic(event.topic, event.type, event.queues)
-        else:
-            group = Group(event.group, event.begun, event.ordered, event.max_attempts, event.steps)
-            self._knowledge.groups[event.group] = group
+            topic = knowledge.topics.setdefault(event.topic, Topic(event.type, Number([])))
+            topic.queues.changes.append((event.queues, event.ended))
+            return
+        if event.is_anew:
+            self._deleted(event.group)
+        new = Group(event.begun, event.ordered, Number([]), event.steps)
+        group = knowledge.groups.setdefault(event.group, new)
+        group.limit.changes.append((event.max_attempts, event.ended))
+
+    def _deleted(self, name: str) -> None:
+        """Forget a group with its progress; its dead letters stay."""
+        knowledge = self._knowledge
+        del knowledge.groups[name]
+        knowledge.readings |= {key: Reading() for key in knowledge.readings if key[0] == name}
+        for place, copy in knowledge.copies.items():
+            if place[0] == name:
+                if copy.lease is not None:
+                    copy.lease.is_dropped = True
+                # Servers of Apache leave redeliveries to its successor.
+                is_free = not knowledge.semantics.checks_leases
+                knowledge.copies[place] = Copy(copy.message, is_free=is_free, has_lost_count=True)
 
     def answered(self, event: Settings | Route | Assignment) -> None:
         """Judge what a server says of a group or a topic."""
         report = self._knowledge.report
         if isinstance(event, Settings):
             group = self._knowledge.group(event.group)
-            declared, real = (event.ordered, event.max_attempts), (group.ordered, group.max_attempts)
-            if declared != real:
-                text = f"order and attempts of a group were answered as {declared}, not {real}"
-                report("settings", text, event.ended)
-            if group.steps and event.steps != group.steps:
-                text = f"retry intervals of a group were answered as {event.steps}, not {group.steps}"
+            limits, steps = group.limit.since(event.begun), group.steps or event.steps
+            declared, real = (event.ordered, event.steps), (group.ordered, steps)
+            if declared != real or event.max_attempts not in limits:
+                text = f"a group was answered as {declared} and {event.max_attempts}, not {real} and {limits}"
                 report("settings", text, event.ended)
             return
         topic = self._knowledge.topics.get(event.topic)
         if topic is None:
             return
-        expected = tuple(range(topic.queues))
+        counts = topic.queues.since(event.begun)
         # Unordered groups receive from all queues at once, under the number -1.
-        if event.code != OK or event.queues not in (expected, (-1,)):
+        if event.code != OK or event.queues not in [(-1,), *(tuple(range(count)) for count in counts)]:
             what = "route" if isinstance(event, Route) else "assignment"
-            text = f"a {what} was answered with {event.code} and queues {event.queues}, not {expected}"
+            text = f"a {what} was answered with {event.code} and queues {event.queues}, not {counts} queues"
             report(what, text, event.ended)
 
     def left(self, event: Gone) -> None:

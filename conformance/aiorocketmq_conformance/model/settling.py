@@ -80,11 +80,9 @@ class Settling:
     def _begin_use(self, handle: str, code: str) -> None:
         self._using[handle] += code in {OK, *SERVER_FAULTS}
 
-    def _end_use(self, handle: str, code: str) -> None:
+    def _end_use(self, state: State, handle: str, code: str) -> State:
+        """Return the state of a handle: if it is refused, another call in progress may have used it up already."""
         self._using[handle] -= code in {OK, *SERVER_FAULTS}
-
-    def _overtaken(self, state: State, handle: str, code: str) -> State:
-        """Return the state of a handle that is refused: another call in progress may have used it up already."""
         is_overtaken = state is State.GOOD and code == INVALID and self._using[handle] > 0
         return State.UNCLEAR if is_overtaken else state
 
@@ -110,8 +108,7 @@ class Settling:
             report("ack", "the entries of the response are not those of the request", ack.ended)
         taken: set[str] = set()
         for (id_, handle), state, code in zip(ack.entries, states, codes, strict=True):
-            self._end_use(handle, code)
-            state = self._overtaken(state, handle, code)
+            state = self._end_use(state, handle, code)
             # A handle that occurs twice in one request is settled by its first entry.
             state = State.SETTLED if handle in taken and state is State.GOOD else state
             taken.add(handle)
@@ -140,9 +137,8 @@ class Settling:
 
     def end_forward(self, forward: Forward) -> None:
         """Judge a forward to the dead letters."""
-        self._end_use(forward.handle, forward.code)
         state = self.state_of(forward, forward.message, forward.handle, forward.ended)
-        state = self._overtaken(state, forward.handle, forward.code)
+        state = self._end_use(state, forward.handle, forward.code)
         if self._knowledge.semantics.checks_leases:
             allowed = {State.GOOD: {OK}, State.UNCLEAR: {OK, INVALID}}.get(state, {INVALID})
         else:
@@ -174,9 +170,8 @@ class Settling:
         """Judge a change, and move the end of the lease."""
         report, semantics = self._knowledge.report, self._knowledge.semantics
         recorded = self._knowledge.leases.get(change.handle)
-        self._end_use(change.handle, change.code)
         state, end = self._changing.pop(change.begun)
-        state = self._overtaken(state, change.handle, change.code)
+        state = self._end_use(state, change.handle, change.code)
         if state is State.GOOD and change.ended.at >= end - semantics.early:
             state = State.UNCLEAR  # the lease may have ended before the server saw the call
         if state is State.GOOD and recorded is not None and not recorded[3].handles[change.handle]:

@@ -4,7 +4,15 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from aiorocketmq_conformance.model.calls import EVERYTHING, Delivered, Filter, Instant, Outgoing, Receive
+from aiorocketmq_conformance.model.calls import (
+    EVERYTHING,
+    START,
+    Delivered,
+    Filter,
+    Instant,
+    Outgoing,
+    Receive,
+)
 
 FOREVER = float("inf")
 NEVER = Instant(FOREVER, 1 << 60)
@@ -21,6 +29,19 @@ class Interval:
     def plus(self, window: tuple[float, float]) -> Interval:
         """Return the interval of what follows within a window."""
         return Interval(self.low + window[0], self.high + window[1])
+
+
+@dataclass(slots=True)
+class Number:
+    """A number that administrators change."""
+
+    changes: list[tuple[int, Instant]]
+    """Its values, and the ends of the calls that set them."""
+
+    def since(self, moment: Instant) -> set[int]:
+        """Return the values that may have been in force at a moment, or later."""
+        ends = [*(ended for _, ended in self.changes[1:]), NEVER]
+        return {value for (value, _), end in zip(self.changes, ends, strict=True) if end > moment}
 
 
 @dataclass(slots=True)
@@ -144,10 +165,10 @@ class Copy:
 class Group:
     """A consumer group."""
 
-    name: str
     created: Instant
     ordered: bool = False
-    max_attempts: int = 17
+    limit: Number = field(default_factory=lambda: Number([(17, START)]))
+    """Attempts of a message at most."""
     steps: tuple[float, ...] = ()
 
 
@@ -170,9 +191,8 @@ class Reading:
 class Topic:
     """A topic."""
 
-    name: str
-    type: str = "NORMAL"
-    queues: int = 0
+    type: str
+    queues: Number
 
 
 def hash_of(tag: str) -> int:

@@ -31,7 +31,7 @@ from aiorocketmq_conformance.targets.memory_channel import MemoryChannel
 
 REAL_SECONDS = 30.0
 """Longer than any case takes in real time with a manual clock."""
-JOBS = 4
+JOBS = 6
 START = datetime(2026, 1, 1, tzinfo=UTC)
 """Start of a driven clock: a history is a function of its seed."""
 # A fake with a server's profile has the server's deviations.

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from aiorocketmq_conformance.explore.expressions import tags
 from aiorocketmq_conformance.model.calls import (
     UNKNOWN,
     Ack,
@@ -43,7 +44,6 @@ from aiorocketmq_conformance.model.calls import (
     Trim,
     Unlock,
 )
-from aiorocketmq_conformance.model.filters import tags
 from aiorocketmq_conformance.model.judgement import judge
 from aiorocketmq_conformance.model.semantics import Semantics, semantics_of
 from aiorocketmq_conformance.targets.declarations import APACHE_NUMBERS, DOCUMENTED_NUMBERS
@@ -353,8 +353,14 @@ class Story:
         self.events.append(Drained(**self.span(), group=group, topic=topic))
         return self
 
-    def group(self, name: str) -> Story:
-        self.events.append(GroupCreated(**self.span(), group=name, ordered=False, max_attempts=17))
+    def group(self, name: str = GROUP, *, limit: int = 17, is_anew: bool = False) -> Story:
+        self.events.append(
+            GroupCreated(**self.span(), group=name, ordered=False, max_attempts=limit, is_anew=is_anew)
+        )
+        return self
+
+    def queues(self, count: int) -> Story:
+        self.events.append(TopicCreated(**self.span(), topic=TOPIC, type=self._type, queues=count))
         return self
 
     def rules(self, semantics: Semantics = DOCUMENTED) -> list[str]:

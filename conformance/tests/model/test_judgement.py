@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
+from aiorocketmq_conformance.explore.expressions import lite as subscribed, tags
 from aiorocketmq_conformance.model.calls import Receive
-from aiorocketmq_conformance.model.filters import lite as subscribed, tags
 
 from conformance.tests.model.story import APACHE, DOCUMENTED, Story
 
@@ -503,6 +503,63 @@ PAIRS: dict[str, tuple[str, Story, Story]] = {
         "assignment",
         Story(queues=3).assigned(0),
         Story(queues=3).assigned(-1),
+    ),
+    # What administrators change
+    "attempts of a group after a change": (
+        "settings",
+        Story(limit=3).group(limit=5).settings(ordered=False, attempts=3),
+        Story(limit=3).group(limit=5).settings(ordered=False, attempts=5),
+    ),
+    "given up by a limit that was raised in time": (
+        "lost",
+        leased(limit=1).at(5).group(limit=2).at(20).drained(),
+        leased(limit=1).at(5).group(limit=1).at(20).drained(),
+    ),
+    "redelivered by a limit that was lowered in time": (
+        "attempts",
+        leased(limit=2).at(5).group(limit=1).at(10).receive("m", attempt=2),
+        leased(limit=2).at(15).group(limit=1).receive("m", attempt=2),
+    ),
+    "dead letter of a limit that was lowered in time": (
+        "dead letter",
+        leased(limit=2).at(5).group(limit=1).at(20).drained("%DLQ%group", "readers"),
+        leased(limit=2)
+        .at(5)
+        .group(limit=1)
+        .at(12)
+        .receive("m", topic="%DLQ%group", group="readers")
+        .at(20)
+        .drained("%DLQ%group", "readers"),
+    ),
+    "redelivered as it was lowered too late": (
+        "lost",
+        leased(limit=2).at(30).drained(),
+        leased(limit=2).at(15).group(limit=1).at(30).drained(),
+    ),
+    "route after a change": (
+        "route",
+        Story(queues=1).queues(3).route(0),
+        Story(queues=1).queues(3).route(0, 1, 2),
+    ),
+    "queue that the topic got": (
+        "queue",
+        sent(queues=1).queues(3).receive("m", place=(3, 0)),
+        sent(queues=1).queues(3).receive("m", place=(2, 0)),
+    ),
+    "older than its group, which was deleted before": (
+        "start",
+        sent().group(is_anew=True).receive("m"),
+        sent().group(is_anew=True).send("n").receive("n"),
+    ),
+    "redelivered to a group that was deleted meanwhile": (
+        "start",
+        leased().group(is_anew=True).at(10).receive("m", attempt=2),
+        leased().group(is_anew=True).at(20).drained(),
+    ),
+    "not delivered to a group that was deleted before": (
+        "lost",
+        leased().group(is_anew=True).send("n").at(1).receive(filter=tags("*")).at(20).drained(),
+        leased().group(is_anew=True).send("n").receive("n").ack("n").at(20).drained(),
     ),
     # Checks, priorities, store times, pauses
     "check with other content": (
