@@ -87,7 +87,7 @@ def refuse_everything(desk: Desk) -> None:
     """Have every command refused once: each names itself in an event."""
     broker, now = desk.broker, desk.now
     strange = EndTransactionRequest("p", "x", "none", Resolution.COMMIT, "none", False)
-    lite = LiteSyncRequest("c", "g", "t", LiteAction.COMPLETE_ADD, ("a",), 1)
+    lite = LiteSyncRequest("c", "g", "t", LiteAction.COMPLETE_ADD, ("a",))
     settings = ClientSettings(ClientType.PRODUCER, topics=("no topic",))
     group, topic = GroupConfig("no group"), TopicConfig("no topic")
     pull = PullRequest("c", "no group", "t", 0, 0)
@@ -201,7 +201,7 @@ def play(desk: Desk) -> Iterator[str]:
         broker.create_group(GroupConfig("lg", lite_bind_topic="l"), now=desk.now)
         lite = ClientSettings(ClientType.LITE_PUSH_CONSUMER, subscription=Subscription("lg"))
         broker.settings("lc", lite, now=desk.now)
-        sync = LiteSyncRequest("lc", "lg", "l", LiteAction.COMPLETE_ADD, ("ann", "bob"), 1)
+        sync = LiteSyncRequest("lc", "lg", "l", LiteAction.COMPLETE_ADD, ("ann", "bob"))
         broker.sync_lite_subscription(sync, now=desk.now)
         desk.send("lite", topic="l", lite_topic="ann")
         desk.receive(1, client="lc", group="lg", topic="l")

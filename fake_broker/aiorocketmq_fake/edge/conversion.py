@@ -227,7 +227,6 @@ def lite_sync_request(request: pb.SyncLiteSubscriptionRequest, caller: Caller) -
         topic=request.topic.name,
         action=LITE_ACTIONS.get(request.action),
         names=tuple(request.lite_topic_set),
-        version=request.version,
         start=_lite_start(request.offset_option) if request.HasField("offset_option") else None,
     )
 

@@ -144,8 +144,7 @@ def lite(told: Told) -> None:
     sync("a", LiteAction.PARTIAL_ADD, "dan")
     sync("a", LiteAction.COMPLETE_ADD, "1", "2", "3", "4")
     sync("a", LiteAction.PARTIAL_REMOVE, "cid", "none")
-    sync("b", LiteAction.COMPLETE_ADD, "bob", "dan", version=3)
-    sync("b", LiteAction.COMPLETE_ADD, "ann", version=2)
+    sync("b", LiteAction.COMPLETE_ADD, "bob", "dan")
     sync("a", None, "ann")
     sync("a", LiteAction.PARTIAL_ADD, "bad name")
     for wrong in ({"topic": "t"}, {"topic": ""}, {"group": "g"}, {"group": ""}, {"group": "unknown"}):

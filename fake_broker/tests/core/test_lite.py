@@ -174,13 +174,6 @@ def test_subscriptions_are_changed_and_replaced(floor: Any) -> None:
     assert ids(floor) == []
 
 
-@pytest.mark.parametrize(("version", "name"), [(1, "x"), (2, "y"), (3, "y")])
-def test_an_old_list_does_not_overtake_a_new_one(floor: Any, version: int, name: str) -> None:
-    sync(floor, "a", REPLACE, "x", version=2)
-    assert sync(floor, "a", REPLACE, "y", version=version) is Code.OK
-    assert floor.seen(LiteSubscribed)[-1].names == (name,)
-
-
 @pytest.mark.parametrize(
     ("start", "expected"),
     [

@@ -272,7 +272,7 @@ class History:
         if second % 3:
             self.run(
                 "sync_lite_subscription",
-                LiteSyncRequest("lite-1", "light", "lite", action, names, version=second),
+                LiteSyncRequest("lite-1", "light", "lite", action, names),
             )
         else:
             self.count += 1

@@ -549,6 +549,34 @@ async def test_what_a_poll_of_several_topics_finds_is_returned_when_one_topic_is
     assert still.leases("billing") == ()
 
 
+async def test_concurrent_receives_return_each_message_once(still: FakeBroker) -> None:
+    await still.create_topic("refunds", queues=1)
+    async with (
+        asyncio.timeout(20),
+        Producer(still.endpoint) as producer,
+        simple_consumer(still.endpoint, subscriptions=["orders", "refunds"]) as consumer,
+        still.events.subscribe() as events,
+    ):
+
+        async def parked(polls: int) -> None:
+            for _ in range(polls):
+                async for event in events:
+                    if isinstance(event, PollParked):
+                        break
+
+        async def twice() -> list[ReceivedMessage]:
+            return [*await consumer.receive(wait=20), *await consumer.receive(wait=20)]
+
+        first, second = asyncio.create_task(twice()), asyncio.create_task(consumer.receive(wait=20))
+        await parked(2)
+        await producer.send(Message("orders", b"1"))
+        await parked(1)  # the first task polls again before the second one looks at what has arrived
+        await producer.send(Message("orders", b"2"))
+        await first
+        await producer.send(Message("refunds", b"3"))
+        assert [[one.body for one in await each] for each in (first, second)] == [[b"1", b"2"], [b"3"]]
+
+
 async def test_leaving_gives_back_what_no_receive_has_returned(
     broker: FakeBroker, producer: Producer, watching: Watching
 ) -> None:

@@ -215,6 +215,8 @@ def test_asking_for_a_queue_that_is_not_assigned_is_an_error() -> None:
         (None, None, 5, 20, 15),
         (12, None, 5, 20, 8),
         (12, 10, 5, 20, 10),
+        (12, 0, 0, 20, 20),
+        (0, None, 0, 20, 20),
         (None, 2, 5, 20, 15),
         (None, 25, 5, 20, 0),
     ],

@@ -655,12 +655,13 @@ async def test_a_reset_by_an_administrator_is_followed(
     assert broker.committed() == 3
 
 
-async def test_what_waits_while_its_queue_is_reset_is_handled_once(start: Start) -> None:
+@pytest.mark.parametrize("ordered", [False, True])
+async def test_what_waits_while_its_queue_is_reset_is_handled_once(start: Start, ordered: bool) -> None:
     broker = await Broker().start(start)
     broker.add(b"a", b"b", b"c")
     done = asyncio.Event()
     handler = Handler(lambda message: done.wait())
-    async with consuming(broker, handler, concurrency=1) as consumer:
+    async with consuming(broker, handler, concurrency=1, ordered=ordered) as consumer:
         await handler.until(1)
         reset_at_a_heartbeat(broker, 1)
         await heard(broker, consumer)

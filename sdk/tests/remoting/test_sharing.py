@@ -121,6 +121,38 @@ async def test_a_topic_whose_members_are_not_told_keeps_no_other_from_being_shar
         await until(lambda: len(reader.assigned) == 2)
 
 
+async def test_a_topic_whose_members_are_not_told_for_a_moment_keeps_its_queues(start: Start) -> None:
+    script = Script(queues=3)
+    server = await start(script)
+    notify = Frame(
+        code=RequestCode.NOTIFY_CONSUMER_IDS_CHANGED, opaque=1, flag=ONE_WAY, fields={"consumerGroup": "g"}
+    )
+    times = 0
+
+    def members(frame: Frame) -> bytes:
+        """The second time that this one is a member, the answer is an error."""
+        nonlocal times
+        times += len(script.consumers)
+        response = encode(answer(frame, body=json.dumps({"consumerIdList": script.consumers}).encode()))
+        return {1: response + encode(notify), 2: encode(answer(frame, ResponseCode.SYSTEM_ERROR))}.get(
+            times, response
+        )
+
+    script.answers[RequestCode.GET_CONSUMER_LIST_BY_GROUP] = members
+    moves: list[str] = []
+
+    class Listener:
+        async def assigned(self, queues: Any) -> None:
+            moves.append(f"+{len(queues)}")
+
+        async def revoked(self, queues: Any) -> None:
+            moves.append(f"-{len(queues)}")
+
+    async with consumer(server, topics=["T"], on_rebalance=Listener()):
+        await until(lambda: times >= 3)
+        assert moves == ["+3"]
+
+
 async def test_a_commit_that_fails_keeps_no_other_queue_from_its_reset(start: Start) -> None:
     script = Script(queues=2, offsets={0: 5, 1: 5})
     server = await start(script)

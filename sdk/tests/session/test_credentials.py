@@ -140,6 +140,31 @@ def key_of(headers: HeaderSource) -> str:
     return dict(sent)["authorization"].partition("Credential=")[2].partition(",")[0]
 
 
+@pytest.mark.parametrize(
+    ("renewed", "header"),
+    [
+        (Credentials("key", "renewed", session_token="token"), "authorization"),
+        (Credentials("key", "secret", session_token="renewed"), "x-mq-session-token"),
+    ],
+)
+async def test_what_is_renewed_for_the_same_key_signs_later_calls(
+    headers: HeaderSource, renewed: Credentials, header: str
+) -> None:
+    given = Credentials("key", "secret", session_token="token")
+
+    async def provider() -> Credentials:
+        return given
+
+    source = CredentialSource(provider, wall=lambda: 0.0)
+    signing = Signing(source)
+    await signing.sign(headers)
+    before, _ = headers.next(0.0)
+    given, source._asked_at = renewed, source._asked_at - FRESH
+    await signing.sign(headers)
+    after, _ = headers.next(0.0)
+    assert dict(after)[header] != dict(before)[header]
+
+
 async def test_calls_are_signed_with_the_newest_credentials(headers: HeaderSource) -> None:
     vault = Vault(timedelta(hours=1))
     signing = Signing(vault.source())

@@ -71,10 +71,11 @@ async def partial_add_remove(fixture: Fixture) -> None:
 
 @case("lite.complete-add", rules=("R4.33",), level=EXTENSION, needs=NEEDS)
 async def complete_add(fixture: Fixture) -> None:
-    """A complete list replaces the previous lite subscriptions."""
+    """A complete list replaces the previous lite subscriptions, whatever their versions."""
     lite = await open_lite(fixture)
     consumer = await lite.consumer("l1", "l2")
-    assert await lite.sync(consumer, REPLACE, "l3") == "OK"
+    for version, name in ((2, "l2"), (1, "l3")):
+        assert await lite.sync(consumer, REPLACE, name, version=version) == "OK"
     await lite.send("l1", "1")
     await lite.send("l2", "2")
     sent = await lite.send("l3", "3")

@@ -40,6 +40,7 @@ class LiteFixture:
         action: int,
         *names: str,
         start: pb.OffsetOption | None = None,
+        version: int | None = None,
         **fields: Any,
     ) -> str:
         """Change a consumer's lite subscriptions; return the response's code."""
@@ -51,6 +52,8 @@ class LiteFixture:
         )
         if start is not None:
             request.offset_option.CopyFrom(start)
+        if version is not None:
+            request.version = version
         reply = await consumer.client.unary("SyncLiteSubscription", request)
         return code_of(reply)
 

@@ -225,6 +225,24 @@ async def recovery_duration(fixture: Fixture) -> None:
     assert waited >= 15.0 - fixture.number("early"), f"checked after {waited:.1f} s"
 
 
+@case("tx.recovery-zero", rules=("R9.6",), level=SHOULD, needs=NEEDS, timeout=300.0)
+async def recovery_zero(fixture: Fixture) -> None:
+    """Half messages whose own recovery duration is zero are checked at the next occasion, however young."""
+    tx = await open_transactions(fixture, needs_checks=True)
+    checker = await tx.checker(always(ROLLBACK))
+    sent: dict[str, float] = {}
+    begun = fixture.clock.now()
+    while not checker.checks:
+        (half,) = await tx.prepare(f"m{len(sent)}", recovery=0.0)
+        sent[half.id] = half.at
+        await fixture.clock.sleep(1.0)
+        waited = fixture.clock.now() - begun
+        assert waited < 2 * tx.interval + 5.0, f"no check within {waited:.0f} s"
+    await tx.within(10.0, checker, max(1, len(sent) - 2), None)
+    youngest = min(check.at - sent[check.id] for check in checker.checks)
+    assert youngest < fixture.number("tx.immunity") / 2, f"checked after {youngest:.1f} s at the earliest"
+
+
 @case("tx.end-after-recovery", rules=("R9.3",), level=INFORMATIONAL, needs=NEEDS, timeout=300.0)
 async def end_after_recovery(fixture: Fixture) -> None:
     """A commit after the message's own recovery duration is accepted."""

@@ -32,14 +32,13 @@ LITE_CLIENTS = frozenset({ClientType.LITE_PUSH_CONSUMER, ClientType.LITE_SIMPLE_
 class Subscription(Timer):
     """The lite topics that one client is subscribed to; its timer is the expiry without a sync."""
 
-    __slots__ = ("key", "names", "version")
+    __slots__ = ("key", "names")
 
     def __init__(self, key: Key) -> None:
         self.ticket = 0
         self.key = key
         # A dict keeps the order of subscribing.
         self.names: dict[str, None] = {}
-        self.version = 0
 
 
 def is_lite(client: Client | None) -> bool:
@@ -74,11 +73,8 @@ class LiteSubscriptions:
         topic, config = self._check(request)
         key = (request.client_id, request.group, request.topic)
         subscription = self._subscriptions.get(key) or Subscription(key)
-        if request.version and request.version < subscription.version:
-            return
         names = self._wanted(subscription, request)
         self._check_quota(config, request, names)
-        subscription.version = request.version
         added = [name for name in names if name not in subscription.names]
         subscription.names = dict.fromkeys(names)
         self._keep(subscription)

@@ -417,7 +417,6 @@ class LiteSyncRequest:
     action: LiteAction | None
     """None: an unknown number."""
     names: tuple[str, ...]
-    version: int = 0
     start: LiteStart | None = None
 
 
