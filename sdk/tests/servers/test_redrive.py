@@ -175,7 +175,8 @@ async def test_what_became_a_dead_letter_after_the_beginning_waits_for_the_next_
 
 async def test_parts_of_any_size_add_up(place: Place) -> None:
     topic, group = await place.topic(), await place.group(max_attempts=2)
-    await kill(place, "namesrv", group, topic, numbered(topic, *range(70)))
+    messages = [*numbered(topic, *range(BATCH - 4)), *numbered(topic, *range(BATCH - 4, 70), tag="late")]
+    await kill(place, "namesrv", group, topic, messages)
     totals: list[int] = []
     async with Admin(place.namesrv) as admin:
         counted: list[Redriven] = []
@@ -189,6 +190,12 @@ async def test_parts_of_any_size_add_up(place: Place) -> None:
     assert totals == [1, BATCH + 2, 69 - BATCH - 2]
     again = await read(place, topic, skip=70, count=70)
     assert sorted(int(message.body) for message in again) == [*range(70)]
+    async with Admin(place.namesrv) as admin:
+        chosen = DeadLetterFilter(tag="late")
+        parts = [
+            (await admin.redrive(group, chosen=chosen, limit=6, dry_run=dry)) for dry in (True, False, False)
+        ]
+    assert [part.total for part in parts] == [6, 6, 4]
 
 
 async def test_each_filter_has_a_progress_of_its_own(place: Place) -> None:
