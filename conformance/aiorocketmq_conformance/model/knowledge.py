@@ -74,9 +74,7 @@ class Knowledge:
 
     def is_unclear(self, group: str, topic: str) -> bool:
         """Return whether a poll whose client or server was gone may have taken messages of the group (E7)."""
-        reading = self.readings.get((group, topic))
-        if reading is None:
-            return False
+        reading = self.readings.get((group, topic), Reading())
         return reading.has_died or (reading.was_cut and not self.semantics.checks_leases)
 
     @property
@@ -162,10 +160,11 @@ class Knowledge:
     def is_exhausted(self, group: str, copy: Copy) -> bool | None:
         """Return whether its last delivery was the last attempt; None if the limit has changed since its lease."""
         lease = copy.lease
-        if lease is None or group not in self.groups or lease.counts is False:
+        if lease is None or group not in self.groups:
             return False
-        attempts = copy.times if self.blurs_attempts(group) else lease.delivery.attempt
-        answers = {attempts >= limit for limit in self.limits(group, lease)}
+        most = copy.times if self.blurs_attempts(group) else lease.delivery.attempt
+        counted = {True: (most,), False: (most - 1,), None: (most - 1, most)}[lease.counts]
+        answers = {attempts >= limit for attempts in counted for limit in self.limits(group, lease)}
         return answers.pop() if len(answers) == 1 else None
 
     def limits(self, group: str, lease: Lease) -> set[int]:

@@ -531,6 +531,17 @@ PAIRS: dict[str, tuple[str, Story, Story]] = {
         .at(20)
         .drained("%DLQ%group", "readers"),
     ),
+    "given up although its last delivery does not count": (
+        "lost",
+        leased(limit=2).change("m", 10, suspend=True).group(limit=2).at(30).drained(),
+        leased(limit=2)
+        .at(10)
+        .receive("m", attempt=2)
+        .change("m", 10, suspend=True)
+        .group(limit=1)
+        .at(40)
+        .drained(),
+    ),
     "redelivered as it was lowered too late": (
         "lost",
         leased(limit=2).at(30).drained(),
