@@ -54,9 +54,8 @@ class Absences:
             lease = copy.lease
             is_given_up = knowledge.is_exhausted(group, copy) is not False
             is_over = copy.settled is not None or copy.settling or is_given_up
-            if is_over or (lease is not None and (lease.settled is not None or lease.is_dropped)):
-                continue
-            if knowledge.is_expected(group, topic, copy):
+            is_ended = lease is not None and (lease.settled is not None or lease.is_dropped)
+            if not is_over and not is_ended and knowledge.is_expected(group, topic, copy):
                 copies.append(copy)
         return copies
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from functools import partial
 
 from aiorocketmq_conformance.model.calls import (
@@ -64,14 +65,15 @@ class Lifecycle:
         """Forget a group with its progress; its dead letters stay."""
         knowledge = self._knowledge
         del knowledge.groups[name]
-        knowledge.readings |= {key: Reading() for key in knowledge.readings if key[0] == name}
+        # Servers of Apache leave redeliveries to its successor.
+        is_new = knowledge.semantics.checks_leases
+        for key, reading in knowledge.readings.items():
+            if key[0] == name:
+                knowledge.readings[key] = Reading() if is_new else replace(reading, reads_whole=False)
         for place, copy in knowledge.copies.items():
             if place[0] == name:
-                if copy.lease is not None:
-                    copy.lease.is_dropped = True
-                # Servers of Apache leave redeliveries to its successor.
-                is_free = not knowledge.semantics.checks_leases
-                knowledge.copies[place] = Copy(copy.message, is_free=is_free, has_lost_count=True)
+                copy.is_free = True  # for calls with its handles
+                knowledge.copies[place] = Copy(copy.message, is_free=not is_new, has_lost_count=True)
 
     def answered(self, event: Settings | Route | Assignment) -> None:
         """Judge what a server says of a group or a topic."""
