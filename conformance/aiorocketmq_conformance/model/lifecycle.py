@@ -65,11 +65,11 @@ class Lifecycle:
         """Forget a group with its progress; its dead letters stay."""
         knowledge = self._knowledge
         del knowledge.groups[name]
-        # Servers of Apache leave redeliveries to its successor.
-        is_new = knowledge.semantics.checks_leases
+        is_new = knowledge.semantics.checks_leases  # Apache's leave redeliveries to the successor
         for key, reading in knowledge.readings.items():
             if key[0] == name:
-                knowledge.readings[key] = Reading() if is_new else replace(reading, reads_whole=False)
+                old = replace(reading, reads_whole=False, was_reset=True)
+                knowledge.readings[key] = Reading() if is_new else old
         for place, copy in knowledge.copies.items():
             if place[0] == name:
                 copy.is_free = True  # for calls with its handles
