@@ -305,13 +305,14 @@ class PullConsumer:
     async def _reset(self, offsets: Mapping[MessageQueue, int]) -> None:
         """Continue at offsets that an administrator has set, and commit them."""
         fetching = self._open()
+        assert self._deferred is not None  # while it is open
         own = {queue: offset for queue, offset in offsets.items() if queue in fetching.positions.queues}
         for queue, offset in own.items():
             logger.warning("%s is reset to offset %d", queue, offset, extra=self._session.log_fields())
             await fetching.seek(queue, offset)
         for queue, offset in own.items():
             try:
-                await fetching.commit(queue, offset)
+                await self._deferred.commit(queue, offset)
             except RocketMQError as error:
                 logger.warning(
                     "%s: its reset was not committed: %s", queue, error, extra=self._session.log_fields()

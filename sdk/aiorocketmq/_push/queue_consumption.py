@@ -194,12 +194,15 @@ class QueueConsumption:
         await self._session.add_topic(topic)
         if topic not in self._rebalancing.topics:
             self._rebalancing.topics.append(topic)
+            if topic not in self.paused:  # no rebalance may have released its queues since unsubscribe()
+                self.resume((topic,))
         self._session.send_heartbeats()
         self._rebalancing.look()
 
     def unsubscribe(self, topic: str) -> None:
-        """Release the queues of a topic."""
+        """Release the queues of a topic, and read nothing more of them: its filter is dropped before they are."""
         self.paused.discard(topic)
+        self._pause(lambda queue: queue.topic == topic)
         if topic in self._rebalancing.topics:
             self._rebalancing.topics.remove(topic)
         self._session.remove_topic(topic)

@@ -18,9 +18,10 @@ def pulled(positions: PullPositions[str], next_offset: int) -> PullTicket[str]:
 
 def test_assigning_adds_and_drops_and_keeps_the_place_of_the_rest() -> None:
     positions = placed()
+    positions.pause("q")
 
     assert positions.assign(["q", "r"]) == (["r"], [])
-    assert positions.position("q") == 10
+    assert (positions.position("q"), positions.is_paused("q")) == (10, True)
     assert positions.assign(["r"]) == ([], ["q"])
 
 
@@ -85,6 +86,9 @@ def test_a_seek_makes_the_waiting_batch_worthless() -> None:
     assert positions.take(ticket) is False
     assert positions.is_current(ticket) is False
     assert positions.position("q") == 3
+    following = positions.ticket("q")
+    assert following is not None
+    assert following.offset == 3
 
 
 def test_a_batch_finished_after_a_seek_does_not_move_the_commit() -> None:
@@ -95,6 +99,39 @@ def test_a_batch_finished_after_a_seek_does_not_move_the_commit() -> None:
     positions.finish(ticket, 14)
 
     assert positions.due_commits() == {"q": 3}
+
+
+def test_an_empty_answer_after_a_seek_waits_for_no_batch_of_before() -> None:
+    positions = placed()
+    ticket = pulled(positions, 14)
+    positions.take(ticket)
+    positions.seek("q", 3)
+    empty = positions.ticket("q")
+    assert empty is not None
+    positions.pulled(empty, next_offset=9, has_messages=False)
+
+    assert positions.due_commits() == {"q": 9}
+
+
+def test_a_seek_back_is_committed_once() -> None:
+    positions = placed()
+    positions.note_committed("q", 10)
+    positions.seek("q", 3)
+
+    assert positions.due_commits() == {"q": 3}
+    positions.note_committed("q", 3)
+    assert (positions.committed("q"), positions.due_commits()) == (3, {})
+
+
+def test_a_pull_that_fails_after_a_seek_starts_no_second_one() -> None:
+    positions = placed()
+    ticket = positions.ticket("q")
+    assert ticket is not None
+    positions.seek("q", 3)
+    assert positions.ticket("q") is not None
+    positions.failed(ticket)
+
+    assert positions.ticket("q") is None
 
 
 def test_a_failed_pull_may_be_tried_again() -> None:
@@ -116,6 +153,16 @@ def test_a_paused_queue_starts_no_pull_and_hands_out_nothing() -> None:
     assert positions.take(ticket)
     positions.pause("q")
     assert positions.ticket("q") is None
+
+
+def test_a_seek_ends_no_pause() -> None:
+    positions = placed()
+    positions.pause("q")
+    positions.seek("q", 3)
+
+    assert positions.ticket("q") is None
+    positions.resume("q")
+    assert positions.ticket("q") is not None
 
 
 def test_a_queue_dropped_while_a_pull_is_out_forgets_its_answer() -> None:
@@ -193,6 +240,16 @@ def test_what_was_committed_before_it_was_finished_is_not_withdrawn() -> None:
     positions.take(ticket)
     positions.note_committed("q", 14)
     assert positions.due_commits() == {}
+
+
+def test_what_is_finished_while_an_older_offset_is_committed_stays_due() -> None:
+    positions = placed()
+    ticket = pulled(positions, 14)
+    positions.take(ticket)
+    positions.finish(ticket, 14)
+    positions.note_committed("q", 10)
+
+    assert positions.due_commits() == {"q": 14}
 
 
 def test_a_first_position_does_not_overwrite_a_seek() -> None:

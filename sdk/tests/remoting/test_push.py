@@ -622,6 +622,36 @@ async def test_a_reset_queue_that_was_read_far_ahead_is_read_on(
         await until(lambda: handler.calls[-1][0] == b"199")
 
 
+async def test_a_paused_topic_that_is_unsubscribed_and_subscribed_again_is_read(start: Start) -> None:
+    """Also before a rebalance has released its queues."""
+    broker = await Broker().start(start)
+    handler = Handler()
+    async with consuming(broker, handler) as consumer:
+        consumer.pause("T")
+        await until(lambda: len(consumer.assigned_queues) == 2)
+        broker.add(b"a")
+        async with consumer._running._rebalancing._turn:
+            await consumer.unsubscribe("T")
+            await consumer.subscribe("T")
+        assert not consumer.paused
+        await handler.until(1)
+
+
+async def test_an_unsubscribed_topic_is_not_read_on_while_its_queues_are_released(start: Start) -> None:
+    """Its filter is gone, so that messages would be handled which it had left out."""
+    broker = await Broker().start(start)
+    async with consuming(broker, Handler(), subscriptions={"T": "A", "U": "A"}) as consumer:
+        await until(lambda: len(consumer.assigned_queues) == 3)
+        await seen(broker.server, RequestCode.PULL_MESSAGE, 3)
+        broker.script.answers[RequestCode.GET_CONSUMER_LIST_BY_GROUP] = lambda frame: None
+        await consumer.unsubscribe("T")
+        reset_at_a_heartbeat(broker, 0)  # ends the pull that waits
+        await heard(broker, consumer)
+        await until(lambda: broker.committed() == 0)
+        await heard(broker, consumer)
+        assert len(requests(broker.server, RequestCode.PULL_MESSAGE)) == 3
+
+
 async def test_each_sql_expression_of_a_topic_is_checked(start: Start) -> None:
     """A broker delivers everything where it cannot read one."""
     broker = await Broker().start(start)

@@ -199,6 +199,18 @@ async def test_a_deferred_commit_is_not_overtaken_by_a_newer_one(pair: Pair) -> 
     assert (commits, pair.at_master.offsets) == (["2"], {0: 2})
 
 
+async def test_a_reset_replaces_a_deferred_commit(pair: Pair) -> None:
+    async with consumer(pair.names, topics=["T"]) as reader:
+        await taken(reader)
+        pair.is_gone = True
+        await reader.commit(await taken(reader))
+        pair.is_gone = False
+        await reader._reset({QUEUE: 1})
+        await until(lambda: pair.at_master.offsets == {0: 1})
+        await until(lambda: "storing deferred commits" not in reader.health().degraded)
+    assert pair.at_master.offsets == {0: 1}
+
+
 async def test_a_deferred_commit_that_is_refused_for_good_is_dropped_and_the_next_one_raises_it(
     pair: Pair, caplog: pytest.LogCaptureFixture
 ) -> None:
