@@ -524,6 +524,20 @@ async def test_a_message_that_waited_too_long_for_a_caller_is_given_back(
         assert first.topic == "orders"
 
 
+async def test_of_what_was_kept_the_next_call_returns_what_is_fresh_and_the_end_releases_the_rest(
+    broker: FakeBroker, producer: Producer, consumer: SimpleConsumer
+) -> None:
+    stale, fresh, left = [await one(consumer, producer) for _ in range(3)]
+    now = consumer._session.clock.time()
+    consumer._polls._kept.extend([(stale, now), (fresh, now + 20), (left, now + 20)])
+    assert await consumer.receive(max_messages=1) == [fresh]
+    assert stale.is_settled
+    assert not left.is_settled
+    await consumer._close()
+    assert left.is_settled
+    assert not fresh.is_settled
+
+
 async def test_what_a_poll_of_several_topics_finds_is_returned_when_one_topic_is_left(
     still: FakeBroker,
 ) -> None:

@@ -338,12 +338,34 @@ async def test_the_position_is_that_of_the_next_message(broker: FakeBroker, prod
         assert await consumer.position(queue) == batch.next_offset == 2
 
 
-async def test_a_queue_may_start_at_the_end(broker: FakeBroker, producer: Producer) -> None:
+async def test_a_wait_for_the_first_position_ends_with_a_seek_or_the_assignment(broker: FakeBroker) -> None:
+    async with asyncio.timeout(PATIENCE), PullConsumer(broker.endpoint, group="audit") as consumer:
+        [queue, _] = await consumer.queues("orders")
+        broker.faults.delay("GetOffset", 60.0)
+        consumer.assign([queue])
+        waiting = asyncio.create_task(consumer.position(queue))
+        await asyncio.sleep(0)
+        consumer.assign([])
+        with pytest.raises(UsageError, match="not assigned any more"):
+            await waiting
+        consumer.assign([queue])
+        waiting = asyncio.create_task(consumer.position(queue))
+        await asyncio.sleep(0)
+        await consumer.seek(queue, 3)
+        assert await waiting == 3
+
+
+@pytest.mark.parametrize(("committed", "position"), [(None, 5), (0, 0)])
+async def test_a_queue_may_start_at_the_end_unless_it_was_committed(
+    broker: FakeBroker, producer: Producer, committed: int | None, position: int
+) -> None:
     await send(producer, 10)
     async with PullConsumer(broker.endpoint, group="audit", start=Offset.END) as consumer:
         [queue, _] = await consumer.queues("orders")
+        if committed is not None:
+            await consumer.commit({queue: committed})
         consumer.assign([queue])
-        assert await consumer.position(queue) == 5
+        assert await consumer.position(queue) == position
 
 
 async def test_lag_counts_what_is_beyond_the_commit(broker: FakeBroker, producer: Producer) -> None:
@@ -384,8 +406,10 @@ async def test_a_batch_that_was_fetched_before_a_pause_waits_for_its_end(
         await until(lambda: fetching._ready)
         consumer.pause(queue)
         assert await consumer.poll(0) is None
+        reading = asyncio.create_task(read(consumer, 5))
+        await asyncio.sleep(0)
         consumer.resume(queue)
-        [batch] = await read(consumer, 5)
+        [batch] = await reading
 
     assert [message.offset for message in batch] == list(range(5))
 

@@ -294,12 +294,17 @@ async def test_a_queue_that_is_revoked_while_its_master_is_away_takes_no_other_c
     ] == [1]
 
 
-async def test_a_deferred_commit_that_its_master_refuses_for_now_holds_up_no_other(pair: Pair) -> None:
+@pytest.mark.parametrize(
+    ("code", "is_tried_again"), [(ResponseCode.SYSTEM_ERROR, True), (ResponseCode.NO_PERMISSION, False)]
+)
+async def test_a_deferred_commit_that_its_master_refuses_holds_up_no_other(
+    pair: Pair, code: ResponseCode, is_tried_again: bool
+) -> None:
     pair.queues = 2
 
     def refuse_first(frame: Frame) -> Frame | bytes | None:
         if frame.fields["queueId"] == "0":
-            return answer(frame, ResponseCode.SYSTEM_ERROR)
+            return answer(frame, code)
         return pair.at_master._usual(frame)
 
     async with consumer(pair.names, topics=["T"]) as reader:
@@ -310,7 +315,7 @@ async def test_a_deferred_commit_that_its_master_refuses_for_now_holds_up_no_oth
         pair.at_master.answers[COMMIT] = refuse_first
         pair.is_gone = False
         await until(lambda: pair.at_master.offsets == {1: batches[1].next_offset})
-        assert "storing deferred commits" in reader.health().degraded
+        await until(lambda: ("storing deferred commits" in reader.health().degraded) is is_tried_again)
 
 
 async def test_a_deferred_commit_is_tried_once_more_when_the_consumer_ends(pair: Pair) -> None:
