@@ -201,16 +201,15 @@ async def test_a_block_whose_time_is_over_releases_its_message_all_the_same(
     assert message._lease.state is LeaseState.RELEASED
 
 
-async def test_settling_calls_of_one_message_go_one_after_the_other(
+async def test_an_ack_waits_for_the_changes_of_each_of_its_messages(
     broker: FakeBroker, producer: Producer, consumer: SimpleConsumer
 ) -> None:
-    message = await one(consumer, producer)
+    messages = [await one(consumer, producer) for _ in range(3)]
     with broker.faults.delay("ChangeInvisibleDuration", 0.2, times=1):
-        extending = asyncio.create_task(message.extend(60))
+        extending = [asyncio.create_task(message.extend(60)) for message in reversed(messages[1:])]
         await asyncio.sleep(0)
-        acking = asyncio.create_task(message.ack())
-        await asyncio.gather(extending, acking)
-    assert message.is_settled
+        await asyncio.gather(*extending, consumer.ack(messages))
+    assert all(message.is_settled for message in messages)
     assert broker.leases() == ()
 
 
@@ -345,6 +344,15 @@ async def test_of_what_was_kept_no_more_is_returned_than_the_next_call_asks_for(
         await consumer.ack([*first, *rest])
     assert {message.topic for message in rest} == {*topics} - {message.topic for message in first}
     assert [message.offset for message in rest] == [0, 1, 2]
+
+
+async def test_a_loop_yields_a_batch_in_its_order(broker: FakeBroker, producer: Producer) -> None:
+    await broker.create_topic("refunds", queues=1)
+    await producer.send_many([Message("refunds", b"%d" % number) for number in range(3)])
+    async with simple_consumer(broker.endpoint, subscriptions=["refunds"]) as consumer:
+        loop = consumer.messages()
+        assert [(await anext(loop)).offset for _ in range(3)] == [0, 1, 2]
+        await loop.aclose()  # type: ignore[attr-defined]
 
 
 async def test_a_loop_that_keeps_messages_alive_renews_their_leases(
@@ -501,6 +509,23 @@ async def test_a_refusal_of_one_topic_beside_messages_of_another_is_raised_once_
         (message,) = await consumer.receive(wait=20)
         await message.ack()
     assert message.body == b"y"
+
+
+async def test_a_refusal_of_one_topic_is_raised_although_another_call_returns_messages_meanwhile(
+    broker: FakeBroker, producer: Producer
+) -> None:
+    topics = ["orders", "refunds", "returns"]
+    for topic in topics[1:]:
+        await broker.create_topic(topic)
+    async with SimpleConsumer(broker.endpoint, group="billing", subscriptions=topics) as consumer:
+        with broker.faults.refuse("ReceiveMessage", "FORBIDDEN", topic="refunds"):
+            calls = [asyncio.create_task(consumer.receive(wait=20)) for _ in range(2)]
+            await until(lambda: {topic for topic, _ in consumer._polls._running} == {"orders", "returns"})
+            for topic, call in zip(("orders", "returns"), calls, strict=True):
+                await producer.send(Message(topic, b"x"))
+                assert [message.topic for message in await call] == [topic]
+        with pytest.raises(PermissionDeniedError, match="refunds"):
+            await consumer.receive(wait=20)
 
 
 async def test_a_message_that_waited_too_long_for_a_caller_is_given_back(

@@ -8,6 +8,7 @@ from collections import Counter, defaultdict
 from collections.abc import Sequence
 from contextlib import AsyncExitStack
 
+import anyio
 import pytest
 from aiorocketmq.message import Message, ReceivedMessage
 from aiorocketmq.producer import Producer
@@ -153,6 +154,8 @@ async def test_a_simple_consumers_keep_alive_goes_by_the_clock() -> None:
         consumer = await stack.enter_async_context(simple_consumer(broker.endpoint, clock=broker.clock))
         loop = consumer.messages(keep_alive=True, invisible=30)
         message = await anext(loop)
+        with anyio.move_on_after(0):  # a second loop that ends
+            await anext(consumer.messages())
         renewed: list[LeaseChanged] = []
         with broker.events.listen(
             lambda events: renewed.extend(event for event in events if isinstance(event, LeaseChanged))

@@ -454,6 +454,50 @@ async def test_a_queue_that_was_given_up_and_came_back_is_handled_again(start: S
     assert (handler.calls, broker.committed(queue=1)) == ([(b"a", 1)], 1)
 
 
+async def test_a_queue_that_comes_back_is_read_and_committed_from_where_its_other_owner_was(
+    start: Start, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whatever waited here, and however far it was read ahead, when it was given up."""
+    monkeypatch.setattr(queue_consumption, "MOST_AHEAD", 1)
+    broker = await Broker(queues=2).start(start)
+    broker.add(b"a", b"b", b"c", b"d", queue=1)
+    done = asyncio.Event()
+    handler = Handler(lambda message: done.wait())
+    async with consuming(broker, handler, concurrency=1) as consumer:
+        await handler.until(1)
+        await until(lambda: len(consumer.assigned_queues) == 4)
+        joining(broker, "~")
+        consumer._session.send_heartbeats()
+        await until(lambda: consumer._running._leaving)
+        done.set()
+        await until(lambda: {queue.id for queue in consumer.assigned_queues} == {0})
+        broker.script.offsets[1] = 3
+        consumer.pause("T")
+        broker.script.consumers.remove("~")
+        consumer._session.send_heartbeats()
+        positions = consumer._running._fetching.positions
+        second = QUEUE._replace(id=1)
+        await until(lambda: second in positions.queues and positions.position(second) == 3)
+        await consumer._running._commit([second])
+        assert broker.commits(queue=1) == [1]
+        consumer.resume("T")
+        await handler.until(2)
+    assert (handler.calls, broker.committed(queue=1)) == ([(b"a", 1), (b"d", 1)], 4)
+
+
+async def test_a_rebalance_leaves_uncommitted_what_is_in_hand_of_a_queue_that_stays(start: Start) -> None:
+    broker = await Broker(queues=2).start(start)
+    broker.add(b"a", b"slow")
+    handler = Handler(lambda message: asyncio.Event().wait() if message.body == b"slow" else None)
+    async with consuming(broker, handler, shutdown_timeout=0) as consumer:
+        await handler.until(2)
+        await until(lambda: len(consumer.assigned_queues) == 4)
+        joining(broker, "~")
+        consumer._session.send_heartbeats()
+        await until(lambda: {queue.id for queue in consumer.assigned_queues} == {0})
+    assert broker.committed() == 1
+
+
 async def test_a_queue_whose_handler_fails_while_it_is_given_up_goes_at_once(start: Start) -> None:
     broker = await Broker(queues=2).start(start)
     broker.add(b"a", b"b", queue=1)
