@@ -91,6 +91,7 @@ async def outcomes(consumer: SimpleConsumer, messages: Sequence[ReceivedMessage]
         pytest.param(MIXED, [(0, OK), (0, OK), (1, OK)], {2}, id="one twice, another left out"),
         pytest.param(MIXED, [], {0, 1, 2}, id="all are left out"),
         pytest.param(OK, [(1, LOST)], {1}, id="only the lost one"),
+        pytest.param(OK, [(1, pb.Code.CODE_UNSPECIFIED)], {1}, id="one without a code"),
         pytest.param(OK, [], set[int](), id="no entries at all"),
     ],
 )
