@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from tempfile import NamedTemporaryFile
 
+from aiorocketmq._aio.shielding import uninterrupted
 from aiorocketmq._core.remoting.bodies import offset_file, parse_offsets
 from aiorocketmq._pull.interface import PullSettings
 from aiorocketmq._pull.remoting_calls import RemotingPullCalls
@@ -43,12 +44,16 @@ class BroadcastPullCalls(RemotingPullCalls):
         return self._written.get(queue)
 
     async def commit(self, queue: MessageQueue, offset: int) -> None:
-        """Write the member's next offset; concurrent commits are one write. Raises UsageError if the file cannot be
-        written."""
+        """Write the member's next offset; concurrent commits are one write, and a cancelled one waits for it. Raises
+        UsageError if the file cannot be written."""
         self._offsets[queue] = offset
         async with self._turn:
             if self._written is None or self._written.get(queue) != offset:
-                self._written = await asyncio.to_thread(self._file.save, dict(self._offsets))
+                # A thread cannot be cancelled, and would overwrite what the next commit writes.
+                await uninterrupted(self._save())
+
+    async def _save(self) -> None:
+        self._written = await asyncio.to_thread(self._file.save, dict(self._offsets))
 
 
 class OffsetFile:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import threading
 from pathlib import Path
 
 import pytest
@@ -172,11 +173,39 @@ async def test_commits_that_come_together_are_written_at_once_and_no_offset_twic
     _, calls = remoting("namesrv://localhost:9876", settings, hooks=(), options={})
     queues = [OTHER._replace(id=number) for number in range(5)]
     assert [await calls.committed(queue) for queue in queues] == [None] * 5
-    await asyncio.gather(*(calls.commit(queue, 7 + queue.id) for queue in queues))
-    assert written == 2  # the first one, and all that came meanwhile
-    await calls.commit(queues[0], 7)
+    await asyncio.gather(*(calls.commit(queue, queue.id) for queue in queues))
+    assert written == 1
+    await calls.commit(queues[1], 1)
+    assert written == 1
+    await calls.commit(queues[1], 8)
     assert written == 2
-    await calls.commit(queues[0], 8)
-    assert written == 3
-    assert [await calls.committed(queue) for queue in queues] == [8, 8, 9, 10, 11]
+    assert [await calls.committed(queue) for queue in queues] == [0, 8, 2, 3, 4]
     assert await calls.consumers("other") == (calls._session.client_id,)
+
+
+async def test_a_cancelled_commit_waits_for_its_write_which_would_overwrite_the_next_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    replace, begun, gate = os.replace, threading.Event(), threading.Event()
+
+    def slow(source: str, target: Path) -> None:
+        begun.set()
+        gate.wait(10)
+        replace(source, target)
+
+    monkeypatch.setattr(os, "replace", slow)
+    broadcast = Broadcast(member="one", directory=tmp_path)
+    settings = PullSettings("group", ("other",), {}, Offset.BEGIN, 32, 20.0, broadcast)
+    _, calls = remoting("namesrv://localhost:9876", settings, hooks=(), options={})
+    commit = asyncio.create_task(calls.commit(OTHER, 1))
+    try:
+        assert await asyncio.to_thread(begun.wait, 10)
+        commit.cancel()
+        await asyncio.wait([commit], timeout=0)
+        assert not commit.done()
+    finally:
+        gate.set()
+    with pytest.raises(asyncio.CancelledError):
+        await commit
+    await calls.commit(OTHER, 2)
+    assert OffsetFile(tmp_path, "one", "group").load() == {OTHER: 2}
