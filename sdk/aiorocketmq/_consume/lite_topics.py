@@ -70,7 +70,7 @@ class LiteTopics:
         for name in names:
             check_lite_topic(name, longest=self._session.settings.lite_topic_limit)
         async with self._changing:
-            fresh = [name for name in names if name not in self._names]
+            fresh = [name for name in dict.fromkeys(names) if name not in self._names]
             self._check_quota(len(self._names) + len(fresh))
             if fresh:
                 await self._sync(LiteChange.ADD, fresh, start)

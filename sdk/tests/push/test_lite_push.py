@@ -126,7 +126,7 @@ async def test_more_than_the_quota_is_refused_and_changes_nothing(lite_broker: F
         with pytest.raises(QuotaExceededError, match="6 lite topics are more than the 5"):
             await consumer.add_lite_topics("d", "e", "f")
         assert consumer.lite_topics == {"a", "b", "c"}
-        await consumer.add_lite_topics("a", "b", "c", "d", "e")
+        await consumer.add_lite_topics("a", "b", "c", "d", "e", "e")
         assert consumer.lite_topics == {"a", "b", "c", "d", "e"}
 
 

@@ -212,7 +212,8 @@ async def test_nothing_behind_a_message_in_hand_is_committed(
         await until(lambda: broker.committed() == 1)
         done.set()
         await until(lambda: broker.committed() == 3)
-    assert list(dict.fromkeys(broker.commits())) == [1, 3]
+    # Before its first message was handled, the queue's start may have been committed.
+    assert [offset for offset in dict.fromkeys(broker.commits()) if offset] == [1, 3]
 
 
 async def test_an_offset_that_one_queue_could_not_commit_is_due_again_and_holds_up_no_other(
