@@ -394,9 +394,10 @@ class PullConsumer:
         else:
             positions = {queue: fetching.positions.position(queue) for queue in self.assigned}
             offsets = {queue: offset for queue, offset in positions.items() if offset is not None}
-        for queue, offset in offsets.items():
+        for offset in offsets.values():
             if type(offset) is not int or offset < 0:
                 raise ValueError(f"a committed offset counts from 0, not {offset!r}")
+        for queue, offset in offsets.items():
             if self._rebalancing is not None and queue not in fetching.positions.queues:
                 raise QueueRevokedError(
                     f"{queue} is not assigned to this member any more; {QueueRevokedError.remedy}",

@@ -635,7 +635,8 @@ async def test_calls_about_other_queues_and_bad_offsets_are_refused(broker: Fake
         with pytest.raises(TypeError, match=r"Offset\.BEGIN"):
             await consumer.seek(first, "begin")  # type: ignore[arg-type]  # the point of the test
         with pytest.raises(ValueError, match="counts from 0"):
-            await consumer.commit({first: -1})
+            await consumer.commit({first: 1, second: -1})
+        assert await consumer.committed(first) is None
         with pytest.raises(TypeError, match="MessageQueue values"):
             consumer.assign(["orders"])  # type: ignore[list-item]  # the point of the test
 

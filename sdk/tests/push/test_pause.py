@@ -72,6 +72,14 @@ async def test_what_is_in_hand_is_handled_during_a_pause(
     assert seen.ended == [b"1"]
 
 
+async def test_each_topic_is_paused_until_it_is_resumed(consumer: PushConsumer) -> None:
+    consumer.pause("orders")
+    consumer.pause("refunds")
+    assert consumer.paused == {"orders", "refunds"}
+    consumer.resume("orders")
+    assert consumer.paused == {"refunds"}
+
+
 async def test_a_pause_that_ends_at_once_loses_no_poll(
     broker: FakeBroker, consumer: PushConsumer, producer: Producer, seen: Any
 ) -> None:

@@ -515,3 +515,5 @@ async def test_queries_for_assignments_become_rarer_while_nothing_changes(
         await ordered_broker.update_topic("orders", type="FIFO", queues=3)
         assert [await query._work() for _ in range(2)] == [5.0, 10.0]
         assert len(consumer.assigned_queues) == 3
+        await consumer.subscribe("orders", "another filter")
+        assert [*consumer._running.receiving._scans.values()] == [query]

@@ -241,6 +241,17 @@ async def test_a_notification_moves_queues(start: Start) -> None:
         assert [queue.id for queue in reader.assigned] in ([0, 1, 2], [0, 1])
 
 
+async def test_rebalances_that_brokers_cause_keep_apart(
+    start: Start, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(rebalancing, "APART", 60.0)
+    server = await start(Script())
+    async with consumer(server, topics=["T"]) as reader:
+        await until(lambda: reader.assigned)
+        reader._rebalancing.look_soon()
+        assert reader._rebalancing._soon.when() > asyncio.get_running_loop().time() + 50
+
+
 async def test_what_an_administrator_asks_of_a_member_is_answered(start: Start) -> None:
     script = Script(offsets={0: 5})
     server = await start(script)
