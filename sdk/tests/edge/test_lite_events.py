@@ -83,6 +83,18 @@ async def test_a_repeated_list_is_reported_as_the_first_one(lite: FakeBroker, he
     assert len(phases) == len(heard.told)
 
 
+async def test_a_list_is_not_repeated_while_it_is_changed(lite: FakeBroker, heard: Listening) -> None:
+    """The server would get what is removed once more."""
+    async with consumer_of(lite, "ann", "bob", hooks=(heard,)) as consumer:
+        await asyncio.gather(consumer.remove_lite_topics("ann"), consumer._lite_topics()._repeat())
+    assert heard.told[2:] == [
+        (Phase.INVOKE, REMOVE, ("ann",)),
+        (Phase.OK, REMOVE, ("ann",)),
+        (Phase.INVOKE, ALL, ("bob",)),
+        (Phase.OK, ALL, ("bob",)),
+    ]
+
+
 async def test_a_list_without_names_is_reported_though_no_server_is(
     lite: FakeBroker, heard: Listening
 ) -> None:

@@ -180,6 +180,8 @@ async def test_commits_that_come_together_are_written_at_once_and_no_offset_twic
     await calls.commit(queues[1], 8)
     assert written == 2
     assert [await calls.committed(queue) for queue in queues] == [0, 8, 2, 3, 4]
+    await calls.commit(queues[1], 0)  # reading went back
+    assert await calls.committed(queues[1]) == 0
     assert await calls.consumers("other") == (calls._session.client_id,)
 
 

@@ -187,6 +187,9 @@ async def test_a_commit_without_argument_stores_every_position(
         await read(consumer, 10)
         await consumer.commit()
         assert [await consumer.committed(queue) for queue in (first, second)] == [5, 5]
+        await consumer.seek(first, 0)
+        await consumer.commit()
+        assert [await consumer.committed(queue) for queue in (first, second)] == [0, 5]
 
 
 async def test_nothing_committed_is_none(broker: FakeBroker) -> None:

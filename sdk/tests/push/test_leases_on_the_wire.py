@@ -14,6 +14,7 @@ from aiorocketmq_fake import FakeBroker
 from aiorocketmq_fake.core.values.events import Acked, DeadLettered, LeaseChanged, WrongMessageDeadLettered
 
 from sdk.tests.clients import push_consumer
+from sdk.tests.waiting import until
 
 
 async def test_a_receive_asks_for_a_lease_of_its_own_length_and_no_help(
@@ -62,8 +63,10 @@ async def test_a_message_that_its_handler_acked_itself_is_not_settled_again(
 
     await producer.send(Message("orders", b"fine"))
     await producer.send(Message("orders", b"fails later"))
-    async with push_consumer(broker.endpoint, handler=handle):
+    async with push_consumer(broker.endpoint, handler=handle) as consumer:
         await history.shows(Acked, 2)
+        await until(lambda: consumer.statistics.failed and not consumer.messages_in_flight)
+        assert (consumer.statistics.acknowledged, consumer.statistics.released) == (2, 0)
 
     assert len(history.of(Acked)) == 2
     assert history.of(LeaseChanged) == []

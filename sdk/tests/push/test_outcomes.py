@@ -24,9 +24,11 @@ def test_a_normal_group_gives_a_failed_message_back_by_its_ladder(attempt: int, 
     assert outcome_of(ValueError(), ordered=False, attempt=attempt, backoff=LADDER) == Release(delay)
 
 
-def test_a_handler_may_choose_the_wait() -> None:
-    assert outcome_of(RetryLater(30), ordered=False, attempt=1, backoff=LADDER) == Release(30.0)
-    assert outcome_of(RetryLater(30), ordered=True, attempt=1, backoff=LADDER) == RetryLocally(30.0)
+@pytest.mark.parametrize("seconds", [0, 30])
+def test_a_handler_may_choose_the_wait(seconds: float) -> None:
+    failure = RetryLater(seconds)
+    assert outcome_of(failure, ordered=False, attempt=1, backoff=LADDER) == Release(seconds)
+    assert outcome_of(failure, ordered=True, attempt=1, backoff=LADDER) == RetryLocally(seconds)
 
 
 @pytest.mark.parametrize("ordered", [False, True])
