@@ -271,6 +271,20 @@ async def test_a_late_answer_about_a_topic_that_was_unsubscribed_assigns_nothing
         assert {queue.topic for queue in consumer.assigned_queues} == {"orders"}
 
 
+async def test_a_late_answer_after_a_stop_assigns_nothing(broker: FakeBroker, seen: Any) -> None:
+    await broker.create_topic("refunds")
+    network = Slow()
+    network.go_on.set()
+    async with push_consumer(broker.endpoint, handler=seen, transport=network) as consumer:
+        network.go_on.clear()
+        subscribing = asyncio.create_task(consumer.subscribe("refunds"))
+        await until(lambda: network.waiting == 1)
+        consumer.stop()
+        network.go_on.set()
+        await subscribing
+        assert consumer.assigned_queues == ()
+
+
 async def test_a_stop_ends_as_the_last_ack_is_answered(
     broker: FakeBroker, producer: Producer, seen: Any
 ) -> None:

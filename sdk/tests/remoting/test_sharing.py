@@ -363,14 +363,23 @@ async def test_only_what_is_locked_is_read_in_order(start: Start) -> None:
     script.answers[RequestCode.LOCK_BATCH_MQ] = lambda frame: answer(
         frame, body=json.dumps({"lockOKMQSet": [mine]}).encode()
     )
-    async with consumer(server, topics=["T"], ordered=True) as reader:
+    assigned: list[MessageQueue] = []
+
+    class Listener:
+        async def assigned(self, queues: Any) -> None:
+            assigned.extend(queues)
+
+        async def revoked(self, queues: Any) -> None:
+            pass
+
+    async with consumer(server, topics=["T"], ordered=True, on_rebalance=Listener()) as reader:
         (pull,) = await seen(server, RequestCode.PULL_MESSAGE)
         assert pull.fields["queueId"] == "1"
         _, again, *_ = await seen(server, RequestCode.LOCK_BATCH_MQ, 2)
         lock = json.loads(again.body)
         assert (lock["consumerGroup"], lock["onlyThisBroker"]) == ("g", False)
         assert lock["mqSet"] == [{"brokerName": "broker-a", "queueId": 0, "topic": "T"}]
-        assert reader.assigned == (MessageQueue("T", "broker-a", 1),)
+        assert (*assigned,) == reader.assigned == (MessageQueue("T", "broker-a", 1),)
     (unlock,) = requests(server, RequestCode.UNLOCK_BATCH_MQ)
     assert json.loads(unlock.body)["mqSet"] == [mine]
 
