@@ -62,6 +62,7 @@ async def receive(
     one = _Poll(
         session, source, wanted, max_messages, poll, invisible, auto_renew, attempt_id, settler, answer
     )
+    signed_with = session.credentials
     try:
         return await one.run()
     except (SessionLostError, ServerError) as error:
@@ -69,7 +70,7 @@ async def receive(
             raise
         await session.resync(source.endpoint)
     except PermissionDeniedError as error:
-        if not await session.sign_anew(error):
+        if not await session.sign_anew(error, signed_with):
             raise
     return await one.run()
 

@@ -35,6 +35,7 @@ from aiorocketmq._transport.interface import Transport
 from aiorocketmq._transport.network import Network, loop_time
 from aiorocketmq._version import version
 from aiorocketmq.clock import Clock
+from aiorocketmq.config import Credentials
 from aiorocketmq.connection import (
     Connection,
     ConnectionOptions,
@@ -225,13 +226,14 @@ class Session(Client):
         if self._state is not ClientState.RUNNING:
             raise self._closed()
         unary, seconds = self._calling.unary, timeout or self.timeouts.request
+        signed_with = self.credentials
         try:
             return await unary(endpoint, call, request, seconds, topic, group, accept)
         except SessionLostError:
             await self.resync(endpoint)
             return await unary(endpoint, call, request, seconds, topic, group, accept)
         except PermissionDeniedError as error:
-            if not await self.sign_anew(error):
+            if not await self.sign_anew(error, signed_with):
                 raise
             return await unary(endpoint, call, request, seconds, topic, group, accept)
 
@@ -275,9 +277,14 @@ class Session(Client):
         """Use the current credentials for all later calls."""
         await self._signing.sign(self._calling.headers)
 
-    async def sign_anew(self, refused: PermissionDeniedError) -> bool:
-        """Use other credentials after a server has refused the current ones; return whether there are any."""
-        return await self._signing.sign_anew(self._calling.headers, refused)
+    async def sign_anew(self, refused: PermissionDeniedError, signed_with: Credentials | None) -> bool:
+        """Use other credentials after a server has refused those of a call; return whether there are any."""
+        return await self._signing.sign_anew(self._calling.headers, refused, signed_with)
+
+    @property
+    def credentials(self) -> Credentials | None:
+        """The credentials that calls are signed with now."""
+        return self._signing.current
 
     # Routes
 

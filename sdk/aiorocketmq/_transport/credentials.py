@@ -88,21 +88,26 @@ class Signing:
 
     def __init__(self, source: CredentialSource) -> None:
         self._source = source
-        self._current: Credentials | None = None
+        self.current: Credentials | None = None
+        """The credentials that calls are signed with; None before the first ones."""
 
     async def sign(self, headers: HeaderSource) -> None:
         """Use the current credentials for all later calls."""
         self._take(headers, await self._source.now())
 
-    async def sign_anew(self, headers: HeaderSource, refused: PermissionDeniedError) -> bool:
-        """Use other credentials than those just refused; return whether there are any."""
+    async def sign_anew(
+        self, headers: HeaderSource, refused: PermissionDeniedError, signed_with: Credentials | None
+    ) -> bool:
+        """Use other credentials than those that a call was `signed_with` and refused; return whether there are any.
+
+        They may have been replaced during the call, by another one that was refused before."""
         if refused.code not in (None, Code.UNAUTHORIZED):
             return False
-        other = await self._source.other_than(self._current)
+        other = await self._source.other_than(signed_with)
         self._take(headers, other)
         return other is not None
 
     def _take(self, headers: HeaderSource, credentials: Credentials | None) -> None:
-        if credentials is not None and credentials != self._current:
-            self._current = credentials
+        if credentials is not None and credentials != self.current:
+            self.current = credentials
             headers.sign_with(credentials.access_key, credentials.secret_key, credentials.session_token)

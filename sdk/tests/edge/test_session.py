@@ -260,6 +260,7 @@ async def test_the_connection_to_a_server_that_has_left_the_routes_is_closed_aft
         assert set(session.streams) == {session.access}
         assert {gone, back} < set(overheard._channels)
         await session.open_stream(back).ready()  # it is used again
+        session.close_stream(session.access)  # no route names it, but routes are looked up there
         later = asyncio.get_running_loop().time() + 601.0
         monkeypatch.setattr(network, "loop_time", lambda: later)
         await session.network.close_unused()

@@ -7,11 +7,14 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 from aiorocketmq._core.codes import Code
+from aiorocketmq._core.endpoint import Endpoint
 from aiorocketmq._core.headers import HeaderSource
 from aiorocketmq._transport.credentials import FRESH, MARGIN, CredentialSource, Signing
-from aiorocketmq.config import Credentials
+from aiorocketmq._transport.grpcio import GrpcioTransport
+from aiorocketmq._transport.interface import Metadata, Take
+from aiorocketmq.config import Credentials, CredentialsProvider
 from aiorocketmq.connection import Connection
-from aiorocketmq.errors import PermissionDeniedError
+from aiorocketmq.errors import CredentialsProviderError, PermissionDeniedError
 from aiorocketmq.message import Message
 from aiorocketmq.producer import Producer
 from aiorocketmq_fake import FakeBroker
@@ -74,6 +77,42 @@ async def test_an_answer_without_an_end_is_good_for_less_than_a_minute() -> None
     assert await source.now() != first
 
 
+def provider_of(*answers: Credentials | Exception) -> CredentialsProvider:
+    remaining = iter(answers)
+
+    async def provider() -> Credentials:
+        answer = next(remaining)
+        if isinstance(answer, Exception):
+            raise answer
+        return answer
+
+    return provider
+
+
+async def test_a_provider_that_failed_is_called_again_by_the_next_look() -> None:
+    old, new = Credentials("key", "old"), Credentials("key", "new")
+    source = CredentialSource(provider_of(old, OSError("unavailable"), new), wall=lambda: 0.0)
+    await source.now()
+    source._asked_at -= FRESH
+    with pytest.raises(CredentialsProviderError):
+        await source.now()
+    assert await source.now() == new
+
+
+@pytest.mark.parametrize(
+    "renewed", [Credentials("key", "new", session_token="t"), Credentials("key", "old", session_token="new")]
+)
+async def test_what_is_renewed_for_a_refused_key_counts_as_other_credentials(renewed: Credentials) -> None:
+    source = CredentialSource(
+        provider_of(Credentials("key", "old", session_token="t"), renewed), wall=lambda: 0.0
+    )
+    refused = await source.now()
+    source._asked_at -= 10
+    assert await source.other_than(refused) == renewed
+    source._asked_at -= 10
+    assert await source.other_than(refused) == renewed  # without another call, which would fail
+
+
 async def test_credentials_that_a_server_refuses_are_replaced_and_the_call_is_made_again(
     broker: FakeBroker,
 ) -> None:
@@ -99,6 +138,59 @@ async def test_credentials_that_a_server_refuses_are_replaced_and_the_call_is_ma
         faults.append(broker.faults.refuse("ReceiveMessage", "UNAUTHORIZED", "expired", times=1))
         (message,) = await consumer.receive(wait=5)
         await message.ack()
+    assert vault.asked == 2
+
+
+class LateAnswer(GrpcioTransport):
+    """Withholds the first answer of one method."""
+
+    def __init__(self, method: str) -> None:
+        super().__init__()
+        self._method = method
+        self.arrived, self.released = asyncio.Event(), asyncio.Event()
+
+    async def unary(
+        self, endpoint: Endpoint, path: str, payload: bytes, metadata: Metadata, timeout: float
+    ) -> bytes:
+        answer = await super().unary(endpoint, path, payload, metadata, timeout)
+        await self._withheld(path)
+        return answer
+
+    async def server_stream(
+        self, endpoint: Endpoint, path: str, payload: bytes, metadata: Metadata, timeout: float, take: Take
+    ) -> None:
+        await super().server_stream(endpoint, path, payload, metadata, timeout, take)
+        await self._withheld(path)
+
+    async def _withheld(self, path: str) -> None:
+        if path.endswith(self._method) and not self.arrived.is_set():
+            self.arrived.set()
+            await self.released.wait()
+
+
+@pytest.mark.parametrize("method", ["SendMessage", "ReceiveMessage"])
+async def test_a_late_refusal_of_replaced_credentials_is_answered_with_the_new_ones(
+    broker: FakeBroker, method: str
+) -> None:
+    vault, transport = Vault(), LateAnswer(method)
+    async with (
+        Connection(broker.endpoint, credentials=vault, transport=transport) as rocketmq,
+        Producer(rocketmq) as producer,
+        simple_consumer(rocketmq) as consumer,
+    ):
+
+        async def call() -> object:
+            if method == "ReceiveMessage":
+                return await consumer.receive(wait=1)
+            return await producer.send(Message("orders", b"x"))
+
+        rocketmq._network.credential_source._asked_at -= 10
+        broker.faults.refuse(method, "UNAUTHORIZED", "expired", times=2)
+        late = asyncio.create_task(call())
+        await transport.arrived.wait()
+        await call()
+        transport.released.set()
+        await late
     assert vault.asked == 2
 
 
@@ -187,7 +279,8 @@ async def test_a_refusal_by_the_server_or_by_grpc_is_answered_with_other_credent
     signing = Signing(source)
     await signing.sign(headers)
     source._asked_at -= 10
-    assert await signing.sign_anew(headers, PermissionDeniedError("no", code=code)) is is_asked
+    error = PermissionDeniedError("no", code=code)
+    assert await signing.sign_anew(headers, error, signing.current) is is_asked
     assert key_of(headers) == ("key2" if is_asked else "key1")
 
 
