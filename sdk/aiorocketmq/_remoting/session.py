@@ -388,13 +388,16 @@ class RemotingSession(Client):
             # Also without a topic, or name servers would close an idle connection.
             jobs: list[Callable[[], Awaitable[object]]]
             jobs = [partial(self.look_up, topic) for topic in self._routes]
+            failure: RocketMQError | None = None
             for job in jobs or [self._name_servers.brokers]:
                 try:
                     await job()
                 except RocketMQError as error:
-                    watch.failed(error)
-                else:
-                    watch.worked()
+                    failure = failure or error
+            if failure is None:
+                watch.worked()
+            else:
+                watch.failed(failure)
 
     async def _keep_credentials(self, watch: Watch) -> None:
         pause = PERIOD

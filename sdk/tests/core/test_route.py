@@ -1,8 +1,11 @@
 """Which queue a send goes to."""
 
 from collections import Counter
+from dataclasses import replace
 from random import Random
+from typing import Any
 
+import pytest
 from aiorocketmq._core.endpoint import Endpoint, parse_endpoint
 from aiorocketmq._core.route import MessageQueue, QueueChoice, Route, RouteQueue
 
@@ -20,6 +23,21 @@ def test_only_masters_that_may_be_written_are_sent_to() -> None:
     route = Route("t", [queue("a", 0, writable=False), queue("a", 1, broker_id=1), queue("a", 2)])
     assert [each.queue.id for each in route.writable] == [2]
     assert [each.queue.id for each in route.readable] == [0, 2]
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"endpoint": B},
+        {"broker_id": 1},
+        {"readable": False},
+        {"writable": False},
+        {"accepts": frozenset({"FIFO"})},
+    ],
+)
+def test_a_route_with_a_queue_that_differs_in_anything_is_another_one(change: dict[str, Any]) -> None:
+    assert Route("t", [queue("a", 0)]) == Route("t", [queue("a", 0)])
+    assert Route("t", [queue("a", 0)]) != Route("t", [replace(queue("a", 0), **change)])
 
 
 def test_sends_take_every_queue_in_turn_from_a_random_start() -> None:

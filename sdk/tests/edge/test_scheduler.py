@@ -10,6 +10,7 @@ from aiorocketmq._aio.event import Signal
 from aiorocketmq._aio.scheduler import Scheduler
 from aiorocketmq._aio.tasks import Tasks
 from aiorocketmq._core.timetable import CROWD
+from aiorocketmq._transport import network
 from aiorocketmq.connection import Connection
 from aiorocketmq.errors import ServerError
 from aiorocketmq_fake import FakeBroker
@@ -183,6 +184,21 @@ async def test_idle_consumers_of_one_connection_share_timer_routes_and_socket(br
         assert rocketmq._network.scheduler._timer is not None
         await asyncio.gather(*(each.__aexit__(None, None, None) for each in consumers))
         assert rocketmq._network.scheduler._timer is None
+
+
+async def test_an_unchanged_route_is_looked_up_by_one_client_for_all(
+    broker: FakeBroker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with (
+        Connection(broker.endpoint) as rocketmq,
+        simple_consumer(rocketmq) as first,
+        simple_consumer(rocketmq) as second,
+    ):
+        later = asyncio.get_running_loop().time() + 100.0
+        monkeypatch.setattr(network, "loop_time", lambda: later)
+        await first._session.routes.refresh(age=20.0)
+        with broker.faults.refuse("QueryRoute", "INTERNAL_SERVER_ERROR"):
+            await second._session.routes.refresh(age=20.0)
 
 
 async def test_one_dead_connection_is_made_again_once_for_all_who_ask(broker: FakeBroker) -> None:

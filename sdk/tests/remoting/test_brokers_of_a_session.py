@@ -6,10 +6,11 @@ import json
 
 import pytest
 from aiorocketmq import Message, PullConsumer
-from aiorocketmq._core.endpoint import Address
+from aiorocketmq._core.endpoint import Address, endpoint_of
 from aiorocketmq._core.remoting.frame import Frame
 from aiorocketmq._remoting.codes import RequestCode, ResponseCode
 from aiorocketmq._remoting.routes import BrokerAddresses
+from aiorocketmq._remoting.session import RemotingSession
 from aiorocketmq.errors import BusyError, UnreachableError
 
 from sdk.tests.remoting.script import (
@@ -68,12 +69,14 @@ async def test_a_broker_that_a_topic_gets_knows_its_members_as_soon_as_the_route
 async def test_a_topic_whose_route_cannot_be_had_keeps_no_other_from_being_looked_up(start: Start) -> None:
     script = Script()
     server = await start(script)
+    degraded: list[bool] = []
     async with consumer(server) as reader:
         for topic in ("T", "U"):
             assert len(await reader.queues(topic)) == 1
 
         def route(frame: Frame) -> Frame:
             if frame.fields["topic"] == "T":
+                degraded.append(bool(reader.health().degraded))
                 return answer(frame, ResponseCode.TOPIC_NOT_EXIST, remark="gone")
             return answer(frame, body=script.route())
 
@@ -83,6 +86,8 @@ async def test_a_topic_whose_route_cannot_be_had_keeps_no_other_from_being_looke
         await until(lambda: session.routes["U"].queues[0].readable == 2)
         # The last route of the other one is used on.
         assert await reader.queues("T") == (QUEUE,)
+        await until(lambda: len(degraded) >= 3)
+        assert degraded[1:3] == [True, True]
 
 
 async def test_queues_that_may_not_be_read_are_left_out(start: Start) -> None:
@@ -129,6 +134,37 @@ async def test_a_broker_that_did_not_answer_gets_another_heartbeat_soon(start: S
         await sender.send(Message("T", b"x"))
         await seen(server, RequestCode.HEART_BEAT, 2)
         await until(lambda: sender.health().connected)
+
+
+async def test_a_change_during_a_heartbeat_is_sent_with_the_next(start: Start) -> None:
+    script = scripted()
+    usual = script.answers[RequestCode.HEART_BEAT]
+    server = await start(script)
+    async with consumer(server, topics=["T"]) as reader:
+        session = session_of(reader)
+
+        def meanwhile(frame: Frame) -> Frame | bytes | None:
+            script.answers[RequestCode.HEART_BEAT] = usual
+            session.send_heartbeats()
+            return usual(frame)
+
+        script.answers[RequestCode.HEART_BEAT] = meanwhile
+        before = len(requests(server, RequestCode.HEART_BEAT))
+        session.send_heartbeats()
+        await seen(server, RequestCode.HEART_BEAT, before + 2)
+
+
+async def test_a_broker_that_answers_a_heartbeat_is_sent_to_again_and_no_other(start: Start) -> None:
+    second = scripted()
+    second.answers[RequestCode.HEART_BEAT] = lambda frame: answer(frame, ResponseCode.SYSTEM_ERROR)
+    server, failing = await start_two(start, scripted(), second)
+    async with producer(server) as sender:
+        session = sender._session
+        assert isinstance(session, RemotingSession)
+        await sender.send(Message("T", b"x"))
+        session.isolated |= {endpoint_of((each.address,)) for each in (server, failing)}
+        session.send_heartbeats()
+        await until(lambda: session.isolated == {endpoint_of((failing.address,))})
 
 
 ADDRESSES = [Address("broker", port) for port in range(4)]

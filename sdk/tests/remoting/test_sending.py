@@ -92,6 +92,15 @@ async def test_a_message_travels_with_all_that_it_has(start: Start) -> None:
     assert (receipt.offset, receipt.endpoint, receipt.attempts) == (7, str(server.address), 1)
 
 
+@pytest.mark.parametrize("priority", [0, 9])
+async def test_a_priority_travels_also_the_lowest(start: Start, priority: int) -> None:
+    server = await start(scripted())
+    async with producer(server) as sender:
+        await sender.send(Message("T", b"x", priority=priority))
+    (frame,) = requests(server, RequestCode.SEND_MESSAGE_V2)
+    assert read_properties(frame.fields["i"])["_SYS_MSG_PRIORITY_"] == str(priority)
+
+
 @pytest.mark.parametrize("writable", [1, 3, 5])
 async def test_messages_go_to_the_writable_queues_whatever_is_readable(start: Start, writable: int) -> None:
     """A topic that shrinks has more readable queues for a while, one that grows has fewer."""
