@@ -16,9 +16,10 @@ import pytest
 import trustme
 from aiorocketmq._core.endpoint import Address
 from aiorocketmq._core.remoting.frame import RESPONSE, Frame, FrameReader, encode
-from aiorocketmq._remoting.codes import RequestCode
+from aiorocketmq._remoting.codes import RequestCode, ResponseCode
 from aiorocketmq._remoting.name_servers import NameServers
 from aiorocketmq._remoting.pool import Pool
+from aiorocketmq._remoting.signing import sign
 from aiorocketmq._transport.trust import ssl_context
 from aiorocketmq.config import Credentials, Tls
 from aiorocketmq.errors import ClosedError, UnreachableError
@@ -120,6 +121,25 @@ async def test_behind_a_silent_connection_a_held_request_is_made_once_more_and_o
             await pool.call(server.address, 1, timeout=0.02)
     assert (await held).code == 0
     assert Counter(frame.code for frame in server.seen) == {11: 2, 1: 2}
+    await pool.close()
+
+
+async def test_a_refused_request_is_signed_afresh_with_other_credentials(serve: Serve) -> None:
+    def refuse_old(frame: Frame) -> Frame:
+        code = ResponseCode.NO_PERMISSION if frame.fields["AccessKey"] == "old" else ResponseCode.SUCCESS
+        return ok(frame)._replace(code=code)
+
+    async def old() -> Credentials:
+        return Credentials("old", "secret", session_token="token")
+
+    async def other_than(refused: Credentials | None) -> Credentials:
+        assert refused == await old()
+        return Credentials("new", "secret")
+
+    server = await serve(refuse_old)
+    pool = Pool(credentials=old, other_credentials=other_than)
+    await pool.call(server.address, 1, {"topic": "T"}, timeout=5)
+    assert server.seen[-1].fields == sign({"topic": "T"}, b"", access_key="new", secret_key="secret")
     await pool.close()
 
 
