@@ -208,10 +208,11 @@ class _Wire(asyncio.Protocol):
         return next(self._opaques) & 0x7FFFFFFF
 
     async def exchange(self, frame: Frame) -> Frame:
+        await self.send(frame)
+        # Created last: if sending fails, asyncio would log that the error of the future was not retrieved.
         answer: asyncio.Future[Frame] = asyncio.get_running_loop().create_future()
         self._waiting[frame.opaque] = answer
         try:
-            await self.send(frame)
             return await answer
         finally:
             self._waiting.pop(frame.opaque, None)

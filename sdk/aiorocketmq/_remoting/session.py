@@ -175,13 +175,14 @@ class RemotingSession(Client):
     def is_connected(self) -> bool:
         """Whether all brokers of the topics in use are connected, and have accepted the heartbeat of a group's
         member."""
-        masters = {broker.master for broker in self._brokers() if broker.master is not None}
         if self._open_pool is None:
             return False
         if self._heartbeat is not None and self.topics:
+            # Brokers of other topics, which were only looked up, get no heartbeats.
+            masters = _masters(self._routes[topic] for topic in self.topics if topic in self._routes)
             return bool(masters) and masters <= self._known_by.keys()
-        pool = self._open_pool
-        return any(map(pool.is_open, masters or self.access.addresses))
+        masters = _masters(self._routes.values())
+        return any(map(self._open_pool.is_open, masters or self.access.addresses))
 
     @property
     def has_settings(self) -> bool:
@@ -494,3 +495,8 @@ class RemotingSession(Client):
         if self._open_name_servers is None:
             raise self._closed()
         return self._open_name_servers
+
+
+def _masters(routes: Iterable[Route]) -> set[Address]:
+    """The available masters of `routes`."""
+    return {broker.master for route in routes for broker in route.brokers if broker.master is not None}

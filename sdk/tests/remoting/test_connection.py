@@ -86,6 +86,20 @@ async def test_a_connection_that_stays_silent_is_given_up_and_who_waits_is_repor
         ) as caught:
             await held
         assert not caught.value.timed_out
+    assert lost == ["lost"]
+
+
+async def test_requests_that_wait_to_be_written_end_with_the_connection(serve: Serve) -> None:
+    server = await serve(lambda frame: b"")
+    async with RemotingConnection(server.address) as connection, asyncio.timeout(20):
+        asking = asyncio.create_task(connection.request(1, timeout=60))
+        await server.arrived.wait()
+        assert connection._wire is not None
+        connection._wire.pause_writing()
+        with pytest.raises(UnreachableError, match="closed the connection"):
+            await connection.request(2, timeout=60)
+        with pytest.raises(UnreachableError):
+            await asking
 
 
 async def test_a_request_without_an_answer_ends_no_connection_on_which_others_are_answered(

@@ -192,6 +192,18 @@ async def test_a_member_is_connected_when_all_brokers_of_its_topics_know_it(star
         await until(lambda: reader.health().connected)
 
 
+async def test_a_broker_of_a_topic_that_is_only_looked_up_need_not_know_a_member(start: Start) -> None:
+    script = Script()
+    server, _ = await start_two(start, script, Script())
+    both = script.answers[RequestCode.GET_ROUTEINFO_BY_TOPIC]
+    script.answers[RequestCode.GET_ROUTEINFO_BY_TOPIC] = lambda frame: (
+        both(frame) if frame.fields["topic"] == "U" else answer(frame, body=script.route())
+    )
+    async with consumer(server, topics=["T"]) as reader:
+        assert {queue.broker for queue in await reader.queues("U")} == {"broker-a", "broker-b"}
+        assert reader.health().connected
+
+
 async def test_a_member_that_is_named_once_for_each_of_its_connections_counts_once(start: Start) -> None:
     script = Script(queues=5)
 
