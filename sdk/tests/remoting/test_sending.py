@@ -211,7 +211,10 @@ async def test_a_receipt_that_cannot_be_read_is_an_error(start: Start, fields: d
     assert caught.value.may_have_taken_effect
 
 
-async def test_a_send_whose_connection_broke_goes_again_with_the_same_id(start: Start) -> None:
+@pytest.mark.parametrize("linger", [None, 0.0])
+async def test_a_send_whose_connection_broke_goes_again_with_the_same_id(
+    start: Start, linger: float | None
+) -> None:
     attempts: list[Frame] = []
 
     def store(frame: Frame) -> Frame | bytes:
@@ -219,9 +222,9 @@ async def test_a_send_whose_connection_broke_goes_again_with_the_same_id(start: 
         return b"" if len(attempts) == 1 else answer(frame, fields={"queueOffset": "0", "msgId": "00"})
 
     server = await start(scripted(store))
-    async with producer(server, retry=Retry(initial=0.01)) as sender:
+    async with producer(server, retry=Retry(initial=0.01), linger=linger) as sender:
         receipt = await sender.send(Message("T", b"x"))
-    first, second = (read_properties(frame.fields["i"]) for frame in attempts)
+    first, second = ((read_properties(frame.fields["i"]), frame.body) for frame in attempts)
     assert (first, receipt.attempts) == (second, 2)
 
 

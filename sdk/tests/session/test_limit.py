@@ -1,4 +1,4 @@
-"""The limit of clean-up: it can be shortened, and keeps its own cancellation to itself."""
+"""Clean-up: its limit can be shortened, and keeps its own cancellation to itself; others stay cancellations."""
 
 import asyncio
 import contextlib
@@ -7,6 +7,7 @@ import time
 
 import pytest
 from aiorocketmq._aio.limit import Limit
+from aiorocketmq._aio.shielding import uninterrupted
 
 
 async def test_a_block_ends_silently_at_its_limit() -> None:
@@ -73,3 +74,18 @@ async def test_a_cancellation_from_outside_passes() -> None:
     task.cancel()
     with pytest.raises(asyncio.CancelledError):
         await task
+
+
+async def test_a_cancellation_during_clean_up_that_fails_stays_one() -> None:
+    hurried = asyncio.Event()
+
+    async def work() -> None:
+        await hurried.wait()
+        raise OSError("the socket is gone")
+
+    task = asyncio.create_task(uninterrupted(work(), hurry=hurried.set))
+    await asyncio.sleep(0)
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError) as caught:
+        await task
+    assert isinstance(caught.value.__cause__, OSError)

@@ -84,9 +84,10 @@ async def test_a_task_that_swallows_its_cancellation_is_cancelled_again(
         await asyncio.Event().wait()
 
     async with asyncio.timeout(PATIENCE), tasks_and_ends() as (tasks, _):
-        tasks.supervise(loop, name="the loop")
+        task = tasks.supervise(loop, name="the loop")
         await until(lambda: waits == 1)
         await tasks.end()
+        assert task.done()
     assert waits == 2
 
 
@@ -150,6 +151,25 @@ async def test_a_route_under_way_keeps_its_streams(broker: FakeBroker) -> None:
                     await slow
                 addresses.append(other.endpoint)
                 await session.routes.fetch("refunds")
+
+
+async def test_servers_of_a_route_that_failed_keep_no_streams(broker: FakeBroker) -> None:
+    await broker.create_topic("refunds", queues=1)
+    addresses: list[str] = []
+    async with (
+        FakeBroker() as other,
+        Connection(
+            broker.endpoint, address_map=lambda address: addresses[0] if addresses else address
+        ) as rocketmq,
+        Producer(rocketmq, topics=["orders"]) as producer,
+    ):
+        session = producer._session
+        addresses.append(other.endpoint)
+        with other.faults.fail("Telemetry", times=1), pytest.raises(UnreachableError):
+            await session.routes.fetch("refunds")
+        addresses.clear()
+        await session.routes.fetch("refunds")
+        assert set(session.streams) == {session.access}
 
 
 async def test_a_failed_renewal_is_forgotten_when_its_message_is_settled() -> None:
