@@ -263,9 +263,11 @@ async def test_only_some_checkers_run_at_a_time_and_all_are_heard(broker: FakeBr
     assert len(broker.messages("payments")) == count
 
 
-async def test_while_the_checker_runs_it_is_not_asked_about_the_same_message_again(
-    broker: FakeBroker, watching: Watching
+@pytest.mark.parametrize("at_once", [1, CHECKS_AT_ONCE])
+async def test_while_a_check_runs_or_waits_it_is_not_made_again(
+    broker: FakeBroker, watching: Watching, monkeypatch: pytest.MonkeyPatch, at_once: int
 ) -> None:
+    monkeypatch.setattr(transactions, "CHECKS_AT_ONCE", at_once)
     go, asked = asyncio.Event(), 0
 
     async def check(message: ReceivedMessage) -> Resolution:
@@ -275,14 +277,16 @@ async def test_while_the_checker_runs_it_is_not_asked_about_the_same_message_aga
         return Resolution.COMMIT
 
     async with checked_producer(broker, check, watching) as producer, broker.events.subscribe() as events:
-        await leave_open(producer)
+        for body in (b"1", b"2"):
+            await leave_open(producer, body)
         for checks in range(2):
             await until_asked(broker, events)
-            await watching.more(TransactionCheckEvent, checks)
+            await watching.more(TransactionCheckEvent, 2 * checks + 1)
         go.set()
-        await next_event(events, TransactionEnded)
-    assert asked == 1
-    assert [message.body for message in broker.messages("payments")] == [b"42"]
+        for _ in range(2):
+            await next_event(events, TransactionEnded)
+    assert asked == 2
+    assert {message.body for message in broker.messages("payments")} == {b"1", b"2"}
 
 
 async def test_what_the_checker_has_decided_is_sent_again_without_asking_it(broker: FakeBroker) -> None:

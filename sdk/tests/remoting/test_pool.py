@@ -124,22 +124,26 @@ async def test_behind_a_silent_connection_a_held_request_is_made_once_more_and_o
     await pool.close()
 
 
-async def test_a_refused_request_is_signed_afresh_with_other_credentials(serve: Serve) -> None:
-    def refuse_old(frame: Frame) -> Frame:
-        code = ResponseCode.NO_PERMISSION if frame.fields["AccessKey"] == "old" else ResponseCode.SUCCESS
+@pytest.mark.parametrize("other", [Credentials("new", "secret"), Credentials("key", "renewed")])
+async def test_a_refused_request_is_signed_afresh_with_other_credentials(
+    serve: Serve, other: Credentials
+) -> None:
+    def refuse_once(frame: Frame) -> Frame:
+        code = ResponseCode.SUCCESS if len(server.seen) > 1 else ResponseCode.NO_PERMISSION
         return ok(frame)._replace(code=code)
 
-    async def old() -> Credentials:
-        return Credentials("old", "secret", session_token="token")
+    async def first() -> Credentials:
+        return Credentials("key", "secret", session_token="token")
 
     async def other_than(refused: Credentials | None) -> Credentials:
-        assert refused == await old()
-        return Credentials("new", "secret")
+        assert refused == await first()
+        return other
 
-    server = await serve(refuse_old)
-    pool = Pool(credentials=old, other_credentials=other_than)
+    server = await serve(refuse_once)
+    pool = Pool(credentials=first, other_credentials=other_than)
     await pool.call(server.address, 1, {"topic": "T"}, timeout=5)
-    assert server.seen[-1].fields == sign({"topic": "T"}, b"", access_key="new", secret_key="secret")
+    signed = sign({"topic": "T"}, b"", access_key=other.access_key, secret_key=other.secret_key)
+    assert server.seen[-1].fields == signed
     await pool.close()
 
 

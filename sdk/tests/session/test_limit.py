@@ -76,6 +76,14 @@ async def test_a_cancellation_from_outside_passes() -> None:
         await task
 
 
+async def test_a_limit_is_never_extended() -> None:
+    limit = Limit(0.01)
+    limit.shorten(60.0)
+    async with asyncio.timeout(20.0), limit:
+        await asyncio.Event().wait()
+    assert limit.is_exceeded
+
+
 async def test_a_cancellation_during_clean_up_that_fails_stays_one() -> None:
     hurried = asyncio.Event()
 

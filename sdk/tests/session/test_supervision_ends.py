@@ -110,15 +110,29 @@ async def test_tasks_of_one_kind_count_their_crashes_together(monkeypatch: pytes
     assert ended == ["handling messages"]
 
 
+async def test_a_loop_is_degraded_until_the_last_of_its_items_has_ended() -> None:
+    async with tasks_and_ends() as (tasks, _):
+        watch = tasks.watch("acknowledging messages")
+        for item in "ab":
+            watch.failed(OSError(f"about {item}"), item)
+        watch.ended("a")
+        assert tasks.degraded == {"acknowledging messages": "about b"}
+        watch.ended("b")
+        assert tasks.degraded == {}
+
+
 async def test_tasks_that_crash_at_one_time_count_once() -> None:
+    at_once = asyncio.Barrier(3 * MOST_CRASHES)
+
     async def work(watch: Watch) -> None:
         if not watch.crashes:
+            await at_once.wait()
             raise LookupError("of all")
 
-    async with tasks_and_ends() as (tasks, ended):
+    async with asyncio.timeout(PATIENCE), tasks_and_ends() as (tasks, ended):
         watch = tasks.watch("releasing messages")
         await asyncio.gather(
-            *(tasks.supervise(work, name=watch.name, watch=watch) for _ in range(3 * MOST_CRASHES))
+            *(tasks.supervise(work, name=watch.name, watch=watch) for _ in range(at_once.parties))
         )
         assert watch.crashes == 1
     assert ended == []
