@@ -142,13 +142,14 @@ class ManySends:
         self._record((number,), (outcome,))
 
     def _record(self, numbers: Sequence[int], outcomes: Sequence[SendReceipt | RocketMQError]) -> None:
+        was_stored = False
         for number, outcome in zip(numbers, outcomes, strict=True):
             self._outcomes[number] = outcome
             if not isinstance(outcome, RocketMQError):
-                self._last = None
+                self._last, was_stored = None, True
             elif outcome.may_retry:
                 self._last = outcome
-        if self._last is None:
+        if was_stored or self._last is None:
             self._progress = self._sender.loop.time()
 
     def _failure_without_attempt(self, message: Message) -> RocketMQError | None:

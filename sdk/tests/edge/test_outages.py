@@ -13,6 +13,7 @@ from aiorocketmq._core.endpoint import parse_endpoint
 from aiorocketmq._core.route import QueueChoice, Route, RouteQueue
 from aiorocketmq._produce.many_sends import ManySends
 from aiorocketmq._produce.outages import Outages
+from aiorocketmq._produce.requests import BatchRequest
 from aiorocketmq.config import Retry, Timeouts
 from aiorocketmq.errors import (
     BackgroundTaskError,
@@ -133,6 +134,24 @@ async def test_many_are_given_up_when_none_was_stored_for_a_budget(
         assert isinstance(outcome, UnreachableError)
         assert "none of this send_many was stored meanwhile: not now" in outcome.text
         assert (outcome.timed_out, outcome.topic, outcome.may_have_taken_effect) == (True, "orders", False)
+
+
+async def test_a_batch_that_is_stored_in_part_counts_as_progress(
+    broker: FakeBroker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    now = 100.0
+
+    async def send_batch(batch: BatchRequest, until: float) -> list[SendReceipt | RocketMQError]:
+        nonlocal now
+        now += 10.0
+        return [SendReceipt("M", "orders", None, 0), ServerError("not now")]
+
+    async with Producer(broker.endpoint, topics=["orders"], retry=Retry(budget=15)) as producer:
+        sender = producer._sender
+        sender._loop = cast(asyncio.AbstractEventLoop, SimpleNamespace(time=lambda: now))
+        monkeypatch.setattr(sender, "send_batch", send_batch)
+        outcomes = await ManySends([ORDER] * 8, sender.send, sender, 2).run(1)
+    assert [isinstance(outcome, SendReceipt) for outcome in outcomes] == [True, False] * 4
 
 
 @pytest.mark.parametrize(("at_once", "most"), [(1, 1), (2, 2), (3, 3), (4, 4), (5, 5), (9, 5)])

@@ -136,6 +136,14 @@ async def test_a_broker_that_did_not_answer_gets_another_heartbeat_soon(start: S
         await until(lambda: sender.health().connected)
 
 
+async def test_a_topic_that_is_left_changes_the_heartbeat_at_once(start: Start) -> None:
+    server = await start(Script())
+    async with consumer(server, topics=["T", "U"]) as reader:
+        before = len(requests(server, RequestCode.HEART_BEAT))
+        session_of(reader).remove_topic("U")
+        await seen(server, RequestCode.HEART_BEAT, before + 1)
+
+
 async def test_a_change_during_a_heartbeat_is_sent_with_the_next(start: Start) -> None:
     script = scripted()
     usual = script.answers[RequestCode.HEART_BEAT]
