@@ -188,6 +188,23 @@ async def test_only_what_can_be_one_messages_fault_is_tried_one_by_one(
     assert fault.hits == requests
 
 
+async def test_messages_of_a_refused_batch_keep_their_ids_and_the_end_of_its_budget(
+    broker: FakeBroker, producer: Producer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sender, alone = producer._sender, []
+
+    async def send(message: Message, *, message_id: str = "", until: float = 0.0) -> SendReceipt:
+        alone.append((message_id, until))
+        return SendReceipt(message_id, message.topic, None, 0)
+
+    monkeypatch.setattr(sender, "send", send)
+    end = sender.until()
+    members = [await sender.member(message, end) for message in numbered(2)]
+    with broker.faults.refuse("SendMessage", "BAD_REQUEST", times=1):
+        await sender.send_batch(sender.batch(members), end)
+    assert alone == [(member.message_id, end) for member in members]
+
+
 async def test_a_server_that_takes_no_batches_gets_single_messages(
     broker: FakeBroker, producer: Producer
 ) -> None:
