@@ -13,7 +13,8 @@ from aiorocketmq._core.endpoint import parse_endpoint
 from aiorocketmq._core.route import QueueChoice, Route, RouteQueue
 from aiorocketmq._produce.many_sends import ManySends
 from aiorocketmq._produce.outages import Outages
-from aiorocketmq._produce.requests import BatchRequest
+from aiorocketmq._produce.requests import BatchRequest, SingleRequest
+from aiorocketmq._session.session import Session
 from aiorocketmq.config import Retry, Timeouts
 from aiorocketmq.errors import (
     BackgroundTaskError,
@@ -134,6 +135,22 @@ async def test_many_are_given_up_when_none_was_stored_for_a_budget(
         assert isinstance(outcome, UnreachableError)
         assert "none of this send_many was stored meanwhile: not now" in outcome.text
         assert (outcome.timed_out, outcome.topic, outcome.may_have_taken_effect) == (True, "orders", False)
+
+
+async def test_retries_of_a_message_group_keep_its_queue_while_the_route_has_it(broker: FakeBroker) -> None:
+    """In another queue it could overtake, or be overtaken by, what is stored in the first."""
+    async with Producer(broker.endpoint, topics=["orders"]) as producer:
+        sender, session = producer._sender, producer._session
+        assert isinstance(session, Session)
+        route = session.routes.cached["orders"]
+        more = [replace(each, queue=each.queue._replace(id=each.queue.id + 100)) for each in route.queues]
+        session.routes.cached["orders"] = Route("orders", [*route.queues, *more])
+        for group in map(str, range(20)):
+            chosen = QueueChoice.of_message_group(route, group)
+            assert chosen is not None
+            message = Message("orders", b"x", message_group=group)
+            request = SingleRequest(sender._calls, message, message.message_type, "M")
+            assert sender._next_queue(request, route, chosen, 0) == chosen
 
 
 async def test_a_batch_that_is_stored_in_part_counts_as_progress(
