@@ -195,6 +195,20 @@ async def test_for_a_memory_store_a_message_is_as_old_as_its_last_step() -> None
     assert await store.claim("short", "b", 60) is Claim.GRANTED
 
 
+async def test_a_memory_store_keeps_claims_that_are_renewed_or_granted_anew() -> None:
+    now = [0.0]
+    store = MemoryStore(max_entries=3, clock=lambda: now[0])
+    await store.claim("anew", "a", 1)
+    await store.claim("renewed", "a", 60)
+    await store.claim("oldest", "a", 60)
+    now[0] = 2.0
+    await store.renew("renewed", "a", 60)
+    await store.claim("anew", "b", 60)
+    await store.claim("next", "a", 60)
+    answers = [await store.claim(key, "c", 60) for key in ("renewed", "anew", "next", "oldest")]
+    assert answers == [Claim.HELD, Claim.HELD, Claim.HELD, Claim.GRANTED]
+
+
 async def test_a_sqlite_store_removes_what_has_ended_and_nothing_else(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
