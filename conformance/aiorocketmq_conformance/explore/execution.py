@@ -162,12 +162,11 @@ class Execution:
 
     async def _create_group(self, place: int) -> None:
         name = self._target.fresh(f"group{place}")
-        readers, limit = f"{name}{READERS}", READER_ATTEMPTS
         self._groups[place] = name
         await self._put_group(place)
-        begun = self.scribe.instant()
-        await self._target.create_group(readers, max_attempts=limit)
-        self.scribe.add(begun, GroupCreated(group=readers, ordered=False, max_attempts=limit))
+        begun, readers = self.scribe.instant(), f"{name}{READERS}"
+        await self._target.create_group(readers, max_attempts=READER_ATTEMPTS)
+        self.scribe.add(begun, GroupCreated(group=readers, ordered=False, max_attempts=READER_ATTEMPTS))
 
     async def _put_group(self, place: int, *, is_anew: bool = False) -> None:
         """Create a group, or give it its limit of attempts; `is_anew`: delete it before."""
@@ -248,9 +247,13 @@ class Execution:
                 await producer.heartbeat()
             await self._classic.beat()
 
+    def _place(self, step: Step) -> int:
+        """Return the number of a group that has been created."""
+        return sorted(self._groups)[step.integer("group") % len(self._groups)]
+
     def _group(self, step: Step) -> tuple[str, str] | None:
         """Return name and topic of a group; None if it consumes lite topics."""
-        place = sorted(self._groups)[step.integer("group") % len(self._groups)]
+        place = self._place(step)
         plan = self._plan.groups[place]
         return None if plan.is_lite else (self._groups[place], self._topics[plan.topic])
 
@@ -263,7 +266,7 @@ class Execution:
         self.scribe.add(begun, Lag(group=group, topic=topic, waiting=waiting, in_flight=in_flight))
 
     async def _limit(self, step: Step) -> None:
-        place = sorted(self._groups)[step.integer("group") % len(self._groups)]
+        place = self._place(step)
         self._limits[place] = step.integer("limit")
         await self._put_group(place)
 
@@ -276,7 +279,7 @@ class Execution:
 
     async def _anew(self, step: Step) -> None:
         """Delete a group and create it again, while its consumers are away."""
-        place = sorted(self._groups)[step.integer("group") % len(self._groups)]
+        place = self._place(step)
         if self._plan.groups[place].is_lite:
             return  # which begins again at the first messages of its lite topics
         members = [member for member in self._consuming.alive() if member.group == self._groups[place]]

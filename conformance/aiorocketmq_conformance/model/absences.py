@@ -52,8 +52,8 @@ class Absences:
         for message in list(knowledge.of_topic(topic)):
             copy = knowledge.copy(group, topic, message)
             lease = copy.lease
-            is_given_up = knowledge.is_exhausted(group, copy) is not False
-            is_over = copy.settled is not None or copy.settling or is_given_up
+            is_over = copy.settled is not None or bool(copy.settling)
+            is_over = is_over or knowledge.is_exhausted(group, copy) is not False
             is_ended = lease is not None and (lease.settled is not None or lease.is_dropped)
             if not is_over and not is_ended and knowledge.is_expected(group, topic, copy):
                 copies.append(copy)

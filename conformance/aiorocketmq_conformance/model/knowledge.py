@@ -158,7 +158,7 @@ class Knowledge:
         return self.readings[receive.group, receive.topic].was_reset and not self.semantics.resets_wake
 
     def is_exhausted(self, group: str, copy: Copy) -> bool | None:
-        """Return whether its last delivery was the last attempt; None if the limit has changed since its lease."""
+        """Return whether its last delivery was the last attempt; None if the limit, or the number, is uncertain."""
         lease = copy.lease
         if lease is None or group not in self.groups:
             return False
@@ -207,8 +207,8 @@ class Knowledge:
             return 0, 2
         if copy.is_forwarded:
             return 1, 1
-        is_exhausted = self.is_exhausted(group, copy)
-        if copy.settled is None and copy.lease is not None and is_exhausted is not False:
+        if copy.settled is None and (is_exhausted := self.is_exhausted(group, copy)) is not False:
+            assert copy.lease is not None
             surely = copy.lease.end.high + self.semantics.revive[1] < at and copy.lease.counts is True
             surely = surely and is_exhausted is True
             if self.semantics.exhausted_end_polls:

@@ -168,7 +168,7 @@ class RemotingSession(Client):
 
     def description(self) -> str:
         """What the client is, for logs."""
-        brokers = ", ".join(sorted({broker.name for broker in self._brokers()}))
+        brokers = ", ".join(sorted({broker.name for broker in self._brokers(self._routes)}))
         return description(self.role, "remoting", self.group, self.topics, f"brokers {brokers or 'unknown'}")
 
     @property
@@ -177,11 +177,12 @@ class RemotingSession(Client):
         member."""
         if self._open_pool is None:
             return False
-        if self._heartbeat is not None and self.topics:
-            # Brokers of other topics, which were only looked up, get no heartbeats.
-            masters = _masters(self._routes[topic] for topic in self.topics if topic in self._routes)
+        is_member = self._heartbeat is not None and bool(self.topics)
+        # Brokers of other topics, which a member has only looked up, get no heartbeats.
+        brokers = self._brokers(self.topics if is_member else self._routes)
+        masters = {broker.master for broker in brokers if broker.master is not None}
+        if is_member:
             return bool(masters) and masters <= self._known_by.keys()
-        masters = _masters(self._routes.values())
         return any(map(self._open_pool.is_open, masters or self.access.addresses))
 
     @property
@@ -225,7 +226,7 @@ class RemotingSession(Client):
     ) -> Frame:
         """Make a request to a master by the name of its broker in a route."""
         return await self._pool.call(
-            master_of(self._broker(broker, self._brokers())),
+            master_of(self._broker(broker, self._brokers(self._routes))),
             code,
             fields,
             body,
@@ -331,8 +332,9 @@ class RemotingSession(Client):
                 raise error
         return self._known_by[address]
 
-    def _brokers(self) -> list[BrokerAddresses]:
-        return [broker for route in self._routes.values() for broker in route.brokers]
+    def _brokers(self, topics: Iterable[str]) -> list[BrokerAddresses]:
+        routes = (self._routes[topic] for topic in topics if topic in self._routes)
+        return [broker for route in routes for broker in route.brokers]
 
     async def _broker_of(self, queue: MessageQueue) -> BrokerAddresses:
         self.check_running()
@@ -495,8 +497,3 @@ class RemotingSession(Client):
         if self._open_name_servers is None:
             raise self._closed()
         return self._open_name_servers
-
-
-def _masters(routes: Iterable[Route]) -> set[Address]:
-    """The available masters of `routes`."""
-    return {broker.master for route in routes for broker in route.brokers if broker.master is not None}

@@ -197,8 +197,9 @@ async def test_an_unchanged_route_is_looked_up_by_one_client_for_all(
         later = asyncio.get_running_loop().time() + 100.0
         monkeypatch.setattr(network, "loop_time", lambda: later)
         await first._session.routes.refresh(age=20.0)
-        with broker.faults.refuse("QueryRoute", "INTERNAL_SERVER_ERROR"):
+        with broker.faults.refuse("QueryRoute", "INTERNAL_SERVER_ERROR") as refused:
             await second._session.routes.refresh(age=20.0)
+        assert refused.hits == 0
 
 
 async def test_one_dead_connection_is_made_again_once_for_all_who_ask(broker: FakeBroker) -> None:

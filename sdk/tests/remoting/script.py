@@ -23,6 +23,10 @@ from aiorocketmq._remoting.codes import RequestCode, ResponseCode
 from aiorocketmq._remoting.session import RemotingSession
 
 QUEUE = MessageQueue("T", "broker-a", 0)
+NOTICE = Frame(
+    code=RequestCode.NOTIFY_CONSUMER_IDS_CHANGED, opaque=1, flag=ONE_WAY, fields={"consumerGroup": "g"}
+)
+"""A broker tells a member that others have come or gone."""
 
 Reply = Callable[[Frame], "Frame | bytes | None"]
 

@@ -8,12 +8,12 @@ from collections.abc import Sequence
 
 import pytest
 from aiorocketmq import MessageQueue, PullConsumer, PushConsumer
-from aiorocketmq._core.remoting.frame import ONE_WAY, Frame, encode
+from aiorocketmq._core.remoting.frame import Frame, encode
 from aiorocketmq._remoting.codes import RequestCode
 from aiorocketmq.errors import UsageError
 from aiorocketmq.message import ReceivedMessage
 
-from sdk.tests.remoting.script import QUEUE, Script, Server, Start, answer, consumer, requests, seen
+from sdk.tests.remoting.script import NOTICE, QUEUE, Script, Server, Start, answer, consumer, requests, seen
 
 GRPC = "host@17@0@dlz9d5zyz"
 REFUSAL = rf"group 'g' has members that receive messages over gRPC \({GRPC}\).*allow_pop_members=True"
@@ -46,15 +46,12 @@ async def test_a_group_with_grpc_members_is_not_joined(start: Start, kind: str) 
 
 def joining(script: Script) -> None:
     """Let a gRPC client join after the first pull."""
-    notice = Frame(
-        code=RequestCode.NOTIFY_CONSUMER_IDS_CHANGED, opaque=1, flag=ONE_WAY, fields={"consumerGroup": "g"}
-    )
 
     def join(frame: Frame) -> bytes | None:
         if GRPC in script.consumers:
             return None
         script.consumers.append(GRPC)
-        return encode(notice)
+        return encode(NOTICE)
 
     script.answers[RequestCode.PULL_MESSAGE] = join
 

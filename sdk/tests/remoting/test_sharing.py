@@ -20,6 +20,7 @@ from aiorocketmq.errors import QueueRevokedError
 from sdk.tests.core.remoting.test_records import JAVA_116
 from sdk.tests.core.test_boundaries import LEAST
 from sdk.tests.remoting.script import (
+    NOTICE,
     QUEUE,
     Reply,
     Script,
@@ -33,6 +34,19 @@ from sdk.tests.remoting.script import (
     start_two,
 )
 from sdk.tests.waiting import until
+
+
+class Moves:
+    """A listener that notes which queues, by number, a member gets and gives up."""
+
+    def __init__(self) -> None:
+        self.told: list[tuple[str, list[int]]] = []
+
+    async def assigned(self, queues: Any) -> None:
+        self.told.append(("assigned", [queue.id for queue in queues]))
+
+    async def revoked(self, queues: Any) -> None:
+        self.told.append(("revoked", [queue.id for queue in queues]))
 
 
 async def test_a_member_is_known_again_as_soon_as_its_connection_is(start: Start) -> None:
@@ -124,9 +138,6 @@ async def test_a_topic_whose_members_are_not_told_keeps_no_other_from_being_shar
 async def test_a_topic_whose_members_are_not_told_for_a_moment_keeps_its_queues(start: Start) -> None:
     script = Script(queues=3)
     server = await start(script)
-    notify = Frame(
-        code=RequestCode.NOTIFY_CONSUMER_IDS_CHANGED, opaque=1, flag=ONE_WAY, fields={"consumerGroup": "g"}
-    )
     times = 0
 
     def members(frame: Frame) -> bytes:
@@ -134,23 +145,15 @@ async def test_a_topic_whose_members_are_not_told_for_a_moment_keeps_its_queues(
         nonlocal times
         times += len(script.consumers)
         response = encode(answer(frame, body=json.dumps({"consumerIdList": script.consumers}).encode()))
-        return {1: response + encode(notify), 2: encode(answer(frame, ResponseCode.SYSTEM_ERROR))}.get(
+        return {1: response + encode(NOTICE), 2: encode(answer(frame, ResponseCode.SYSTEM_ERROR))}.get(
             times, response
         )
 
     script.answers[RequestCode.GET_CONSUMER_LIST_BY_GROUP] = members
-    moves: list[str] = []
-
-    class Listener:
-        async def assigned(self, queues: Any) -> None:
-            moves.append(f"+{len(queues)}")
-
-        async def revoked(self, queues: Any) -> None:
-            moves.append(f"-{len(queues)}")
-
-    async with consumer(server, topics=["T"], on_rebalance=Listener()):
+    moves = Moves()
+    async with consumer(server, topics=["T"], on_rebalance=moves):
         await until(lambda: times >= 3)
-        assert moves == ["+3"]
+        assert moves.told == [("assigned", [0, 1, 2])]
 
 
 async def test_a_commit_that_fails_keeps_no_other_queue_from_its_reset(start: Start) -> None:
@@ -221,9 +224,6 @@ async def test_a_member_that_is_named_once_for_each_of_its_connections_counts_on
 async def test_a_notification_moves_queues(start: Start) -> None:
     script = Script(queues=3)
     server = await start(script)
-    notify = Frame(
-        code=RequestCode.NOTIFY_CONSUMER_IDS_CHANGED, opaque=1, flag=ONE_WAY, fields={"consumerGroup": "g"}
-    )
 
     def list_then_notify(frame: Frame) -> bytes:
         """The other member joins after the first answer."""
@@ -231,25 +231,15 @@ async def test_a_notification_moves_queues(start: Start) -> None:
         response = encode(answer(frame, body=body))
         if len(script.consumers) == 1:
             script.consumers.append("~last")
-            return response + encode(notify)
+            return response + encode(NOTICE)
         return response
 
     script.answers[RequestCode.GET_CONSUMER_LIST_BY_GROUP] = list_then_notify
-    moves: list[tuple[str, list[int]]] = []
-    moved = asyncio.Event()
-
-    class Listener:
-        async def assigned(self, queues: Any) -> None:
-            moves.append(("assigned", [queue.id for queue in queues]))
-
-        async def revoked(self, queues: Any) -> None:
-            moves.append(("revoked", [queue.id for queue in queues]))
-            moved.set()
-
-    async with consumer(server, topics=["T"], on_rebalance=Listener()) as reader:
-        await asyncio.wait_for(moved.wait(), 10)
+    moves = Moves()
+    async with consumer(server, topics=["T"], on_rebalance=moves) as reader:
+        await until(lambda: len(moves.told) == 2)
         await seen(server, RequestCode.GET_CONSUMER_LIST_BY_GROUP, 2)
-        assert moves == [("assigned", [0, 1, 2]), ("revoked", [2])]
+        assert moves.told == [("assigned", [0, 1, 2]), ("revoked", [2])]
         assert [queue.id for queue in reader.assigned] in ([0, 1, 2], [0, 1])
 
 
@@ -375,23 +365,16 @@ async def test_only_what_is_locked_is_read_in_order(start: Start) -> None:
     script.answers[RequestCode.LOCK_BATCH_MQ] = lambda frame: answer(
         frame, body=json.dumps({"lockOKMQSet": [mine]}).encode()
     )
-    assigned: list[MessageQueue] = []
-
-    class Listener:
-        async def assigned(self, queues: Any) -> None:
-            assigned.extend(queues)
-
-        async def revoked(self, queues: Any) -> None:
-            pass
-
-    async with consumer(server, topics=["T"], ordered=True, on_rebalance=Listener()) as reader:
+    moves = Moves()
+    async with consumer(server, topics=["T"], ordered=True, on_rebalance=moves) as reader:
         (pull,) = await seen(server, RequestCode.PULL_MESSAGE)
         assert pull.fields["queueId"] == "1"
         _, again, *_ = await seen(server, RequestCode.LOCK_BATCH_MQ, 2)
         lock = json.loads(again.body)
         assert (lock["consumerGroup"], lock["onlyThisBroker"]) == ("g", False)
         assert lock["mqSet"] == [{"brokerName": "broker-a", "queueId": 0, "topic": "T"}]
-        assert (*assigned,) == reader.assigned == (MessageQueue("T", "broker-a", 1),)
+        assert reader.assigned == (MessageQueue("T", "broker-a", 1),)
+        assert moves.told == [("assigned", [1])]
     (unlock,) = requests(server, RequestCode.UNLOCK_BATCH_MQ)
     assert json.loads(unlock.body)["mqSet"] == [mine]
 

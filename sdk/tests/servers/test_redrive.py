@@ -193,7 +193,7 @@ async def test_parts_of_any_size_add_up(place: Place) -> None:
     async with Admin(place.namesrv) as admin:
         chosen = DeadLetterFilter(tag="late")
         parts = [
-            (await admin.redrive(group, chosen=chosen, limit=6, dry_run=dry)) for dry in (True, False, False)
+            await admin.redrive(group, chosen=chosen, limit=6, dry_run=dry) for dry in (True, False, False)
         ]
     assert [part.total for part in parts] == [6, 6, 4]
 

@@ -243,15 +243,11 @@ async def test_what_is_renewed_for_the_same_key_signs_later_calls(
     headers: HeaderSource, renewed: Credentials, header: str
 ) -> None:
     given = Credentials("key", "secret", session_token="token")
-
-    async def provider() -> Credentials:
-        return given
-
-    source = CredentialSource(provider, wall=lambda: 0.0)
+    source = CredentialSource(provider_of(given, renewed), wall=lambda: 0.0)
     signing = Signing(source)
     await signing.sign(headers)
     before, _ = headers.next(0.0)
-    given, source._asked_at = renewed, source._asked_at - FRESH
+    source._asked_at -= FRESH
     await signing.sign(headers)
     after, _ = headers.next(0.0)
     assert dict(after)[header] != dict(before)[header]
