@@ -176,7 +176,11 @@ def run(
     show_default=True,
     help="Declaration of a HOST:PORT target.",
 )
-@click.option("--jobs", type=click.IntRange(1, 64), help="Concurrent histories. Default: 8, on a fake 1.")
+@click.option(
+    "--jobs",
+    type=click.IntRange(1, 64),
+    help="Histories at a time. Default: 8; on a fake one for each core, each in a process.",
+)
 @click.option(
     "--report",
     type=click.Path(file_okay=False, path_type=Path),
@@ -203,7 +207,7 @@ def explore(
     and the rest is printed as a time line with the command that replays it.
 
     Exit code 0: every response was allowed; 1: one was not; 3: nothing was executed; 4: the target could not be
-    reached or started.
+    reached or started, or a process was killed.
 
     Example: aiorocketmq conformance explore --target fake --seed 7 --minutes 5
     """

@@ -93,6 +93,11 @@ class BrokerDoor(Door):
         self.history: list[Occurrence] = []
         self.stored: dict[str, int] = {}
         """How often each message, by its body, may have been stored."""
+        self._bodies: dict[str, str] = {}
+        """Bodies by message id."""
+        self._committed: set[str] = set()
+        self.committed_again: set[str] = set()
+        """Messages, by their bodies, whose second commit the broker has taken; real servers store them again."""
         self.accepted: dict[str, float] = {}
         """When each message, by its body, was accepted first."""
         self.unclear: set[str] = set()
@@ -105,9 +110,12 @@ class BrokerDoor(Door):
         self._numbers = itertools.count(1)
         self._times: list[float] = []
         self._jumps: list[tuple[float, float]] = []
+        self._pauses: list[tuple[float, float]] = []
+        """When each pause ended, and how long it was."""
         self._open: dict[Served, _Open] = {}
         self._registered: set[str] = set()
         self._is_away = False
+        self._away_since = 0.0
         self._attempts = Counter[tuple[str, str]]()
         """Receives so far with each attempt id of a client: a request may arrive twice."""
         self.copied: set[tuple[str, str]] = set()
@@ -120,9 +128,12 @@ class BrokerDoor(Door):
 
     def _after(self, begun: Instant) -> Instant:
         """Return the point after which the broker surely has decided what leaves now, in a call begun then."""
-        since = self._loop.elapsed - self._latency
+        now = self._loop.elapsed
+        # A response that a pause has held back was decided before it.
+        paused = sum(seconds for end, seconds in self._pauses if end >= now - self._latency)
+        since = now - self._latency - paused
         jumped = sum(abs(seconds) for at, seconds in self._jumps if at >= since)
-        at = max(begun.at, self._machine.clock.now() - START - self._latency - jumped)
+        at = max(begun.at, self._machine.clock.now() - START - (now - since) - jumped)
         return Instant(at, max(begun.step, bisect_left(self._times, since)))
 
     def _happened(self, event: Occurrence, begun: Instant | None = None) -> None:
@@ -142,7 +153,7 @@ class BrokerDoor(Door):
     def stopping(self) -> Instant:
         """The broker begins to stop, gracefully or not, or to pause."""
         self._disturb("")
-        self._is_away = True
+        self._is_away, self._away_since = True, self._loop.elapsed
         return self.instant()
 
     def _disturb(self, client: str) -> None:
@@ -153,6 +164,7 @@ class BrokerDoor(Door):
         """The broker has been away since."""
         self._is_away = False
         if was_paused:
+            self._pauses.append((self._loop.elapsed, self._loop.elapsed - self._away_since))
             self._happened(Pause(), begun)
         else:
             self._registered.clear()
@@ -253,6 +265,7 @@ class BrokerDoor(Door):
             for message in call.request.messages:
                 body = message.body.decode()
                 self.stored[body] = self.stored.get(body, 0) + 1
+                self._bodies[message.system_properties.message_id] = body
                 if code == "OK":
                     self.accepted.setdefault(body, self._loop.elapsed)
                 else:
@@ -364,6 +377,15 @@ class BrokerDoor(Door):
 
     def _end_transaction(self, call: _Open) -> None:
         request = call.request
+        body = self._bodies.get(request.message_id)
+        if (
+            body is not None
+            and DECISIONS.get(request.resolution) == "commit"
+            and call.code in ("OK", UNKNOWN)
+        ):
+            if body in self._committed:
+                self.committed_again.add(body)
+            self._committed.add(body)
         self._add(
             call,
             EndTransaction(

@@ -178,8 +178,10 @@ class Promises:
         outcome = next(each.outcome for each in self._world.sends if each.number == number)
         if outcome and sending.truth != "commit":
             yield Broken("rollback", f"m{number} was handled by {group.name}, and not committed")
-        # Servers with that profile redeliver whole queues of ordered groups behind a message that is not acknowledged.
-        redelivers = group.ordered and self._world.profile != "documented"
+        # Servers with these profiles redeliver whole queues of ordered groups behind a message that is not
+        # acknowledged, and store a message again that is committed again.
+        is_again = any(f"m{number}" in each.committed_again for each in self._doors)
+        redelivers = (group.ordered or is_again) and self._world.profile != "documented"
         is_copied = any((group.name, f"m{number}") in each.copied for each in self._doors)
         if self._stored(number) > 1 or redelivers or is_copied:
             return

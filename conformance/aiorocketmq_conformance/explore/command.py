@@ -10,10 +10,12 @@ import sys
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass
+from os import cpu_count
 from pathlib import Path
 
 import click
 from aiorocketmq.wire.plain_text import plain
+from anyio import BrokenWorkerProcess
 from rich.console import Console
 
 from aiorocketmq_conformance.explore.exploration import Exploration, Explorer
@@ -61,6 +63,9 @@ def explore_command(options: ExploreOptions) -> int:
     except TargetUnavailableError as error:
         print(f"aiorocketmq: {plain(error)}", file=sys.stderr)
         return EXIT_UNAVAILABLE
+    except BrokenWorkerProcess:
+        print("aiorocketmq: a process of the explorer was killed: pass --jobs 1 to use none", file=sys.stderr)
+        return EXIT_UNAVAILABLE
     text = _text(result, options)
     if options.report is not None:
         options.report.mkdir(parents=True, exist_ok=True)
@@ -94,7 +99,7 @@ async def _explore(broker: BrokerUnderTest, options: ExploreOptions, console: Co
                 loop.add_signal_handler(number, explorer.stop)
         if options.history is not None:
             return await explorer.replay(options.history, options.steps)
-        jobs = options.jobs or (1 if explorer.is_virtual else JOBS_ON_SERVERS)
+        jobs = options.jobs or (cpu_count() or 1 if explorer.is_virtual else JOBS_ON_SERVERS)
         await explorer.explore(seconds=options.minutes * 60.0, histories=options.histories, jobs=jobs)
         if explorer.result.failure is not None:
             console.print("not allowed; leaving out steps", highlight=False)

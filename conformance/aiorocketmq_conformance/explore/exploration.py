@@ -4,9 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import signal
 import time
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, replace
+from itertools import count
+
+from anyio import CapacityLimiter, to_process
 
 from aiorocketmq_conformance.case import DEFAULT_TIMEOUT, PREPARED, Case, Level
 from aiorocketmq_conformance.explore.execution import Execution, HistoryFailed
@@ -17,8 +21,9 @@ from aiorocketmq_conformance.explore.timeline import timeline
 from aiorocketmq_conformance.model.calls import Violation
 from aiorocketmq_conformance.model.judgement import judge
 from aiorocketmq_conformance.model.semantics import semantics_of
-from aiorocketmq_conformance.probe.clock import DrivenClock
+from aiorocketmq_conformance.probe.clock import DrivenClock, SettlingLoop
 from aiorocketmq_conformance.target import Target
+from aiorocketmq_conformance.targets.choice import choose
 from aiorocketmq_conformance.targets.interface import BrokerUnderTest
 
 logger = logging.getLogger("aiorocketmq_conformance.explore")
@@ -66,8 +71,21 @@ async def execute(plan: Plan, broker: BrokerUnderTest) -> Outcome:
     """Execute one plan on a target of its own, and judge it."""
     name = f"explore.history-{plan.seed}-{plan.number}"
     case = Case(name, (), Level.MUST, (*PREPARED, *plan.needs), "", DEFAULT_TIMEOUT, _nothing)
-    async with broker.open(case) as target:
-        return await _execute(plan, target)
+    try:
+        async with broker.open(case) as target:
+            return await _execute(plan, target)
+    except Exception as error:
+        error.add_note(f"in history {plan.number} of seed {plan.seed}")
+        raise
+
+
+def _execute_alone(spec: str, seed: int, number: int) -> Outcome:
+    """Execute one history of a fake in this process, which does nothing else."""
+    # Ctrl-C reaches all processes of a terminal; the first one lets this one finish.
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    broker = choose(spec, driven=True)
+    with asyncio.Runner(loop_factory=SettlingLoop) as runner:
+        return runner.run(execute(generate(seed, number, abilities_of(broker)), broker))
 
 
 async def _nothing(target: Target) -> None:
@@ -167,23 +185,32 @@ class Explorer:
         self._is_stopped = True
 
     async def explore(self, *, seconds: float, histories: int | None, jobs: int = 1) -> Exploration:
-        """Execute histories until one is not allowed; `jobs` at a time."""
+        """Execute histories until one is not allowed; `jobs` at a time, of a fake each in a process.
+
+        Such a process starts a fake by the target's name. BrokenWorkerProcess if it is killed.
+        """
         result, started = self.result, time.monotonic()
-        number = 0
-        while result.failure is None and not self._is_stopped:
-            batch = range(number, number + jobs if histories is None else min(number + jobs, histories))
-            if not batch or time.monotonic() - started >= seconds:
-                break
-            number = batch.stop
-            plans = [generate(result.seed, each, self._abilities) for each in batch]
-            outcomes = await asyncio.gather(*(execute(plan, self._broker) for plan in plans))
-            for outcome in outcomes:
+        numbers = iter(count() if histories is None else range(histories))
+        processes = CapacityLimiter(jobs) if jobs > 1 and self.is_virtual else None
+
+        async def work() -> None:
+            while result.failure is None and not self._is_stopped and time.monotonic() - started < seconds:
+                if (number := next(numbers, None)) is None:
+                    break
+                if processes is None:
+                    outcome = await execute(self.plan(number), self._broker)
+                else:
+                    place = (self._broker.spec, result.seed, number)
+                    outcome = await to_process.run_sync(_execute_alone, *place, limiter=processes)
                 result.histories += 1
                 result.operations += outcome.operations
-                if outcome.violations and result.failure is None:
+                # Which of several is shown must not depend on their speed.
+                if outcome.violations and (result.failure is None or number < result.failure.plan.number):
                     result.failure = outcome
-            result.seconds = time.monotonic() - started
-            self._on_history(result)
+                result.seconds = time.monotonic() - started
+                self._on_history(result)
+
+        await asyncio.gather(*(work() for _ in range(jobs)))
         return result
 
     async def shrink(self) -> None:

@@ -3,14 +3,21 @@
 from __future__ import annotations
 
 import asyncio
+import io
 import json
+import os
 import shlex
+import shutil
+import signal
+import subprocess
+import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import pytest
 from aiorocketmq.cli.program import run as run_program
+from aiorocketmq_conformance.explore import command
 from aiorocketmq_conformance.explore.background import Background
 from aiorocketmq_conformance.explore.command import ExploreOptions, command_of
 from aiorocketmq_conformance.explore.exploration import Explorer
@@ -21,10 +28,13 @@ from aiorocketmq_conformance.targets.choice import choose
 
 from conformance.tests.mutants.catalogue import mutant
 from conformance.tests.mutants.exploring import explored
+from conformance.tests.mutants.mutant import FAKE
 from conformance.tests.mutants.proof import BrokenFake
 
 FOUND = ("MU01", "MU03", "MU12", "MU16", "MU21", "MU43", "MU53", "mu-filters-ignored")
 """Mutants of several subjects; few histories find each."""
+
+CHILDREN = Path(f"/proc/self/task/{os.getpid()}/children")
 
 
 @pytest.fixture
@@ -43,6 +53,40 @@ async def test_a_correct_fake_stays_clean(profile: str) -> None:
         result = await Explorer(broker, 11).explore(seconds=60, histories=12)
     assert result.failure is None, "\n".join(result.failure.lines)
     assert result.histories == 12
+
+
+async def test_processes_execute_the_same_histories() -> None:
+    async def explored_by(jobs: int) -> tuple[int, int]:
+        async with choose("fake:apache-5.5", driven=True) as broker:
+            result = await Explorer(broker, 11).explore(seconds=60, histories=7, jobs=jobs)
+        assert result.failure is None
+        return result.histories, result.operations
+
+    assert await explored_by(3) == await explored_by(1)
+
+
+def test_processes_show_the_failure_that_comes_first(tmp_path: Path) -> None:
+    """Processes load the fake by themselves: this one is broken on the disk."""
+    defect = mutant("MU16")
+    shutil.copytree(FAKE, tmp_path / FAKE.name)
+    broken_file = tmp_path / FAKE.name / defect.file
+    broken_file.write_text(broken_file.read_text("utf-8").replace(defect.before, defect.after), "utf-8")
+    paths = os.pathsep.join([str(tmp_path), *sys.path])
+    words = "conformance explore --target fake --seed 1 --histories 40 --json --jobs"
+
+    def failure(jobs: int) -> Any:  # Any: JSON
+        ended = subprocess.run(
+            [sys.executable, "-m", "aiorocketmq", *words.split(), str(jobs)],
+            check=False,
+            env={**os.environ, "PYTHONPATH": paths},
+            capture_output=True,
+            text=True,
+            timeout=60,
+        )
+        assert ended.returncode == 1, ended.stderr
+        return json.loads(ended.stdout)["failure"]
+
+    assert failure(3) == failure(1)
 
 
 @pytest.mark.parametrize("name", FOUND)
@@ -117,6 +161,24 @@ def test_the_command_prints_progress_and_result(capsys: pytest.CaptureFixture[st
     assert json.loads(out)["failure"] is None
     assert "seed 11" in err
     assert "2 histories" in (tmp_path / "exploration.txt").read_text(encoding="utf-8")
+
+
+@pytest.mark.skipif(not CHILDREN.exists(), reason="names no children: no /proc with them here")
+def test_a_killed_process_ends_the_command(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Killing(io.StringIO):
+        """Kills the processes of the explorer at the first line of progress."""
+
+        def write(self, text: str) -> int:
+            if "histories" in text:
+                for child in CHILDREN.read_text().split():
+                    os.kill(int(child), signal.SIGKILL)
+            return super().write(text)
+
+    monkeypatch.setattr(command, "PROGRESS", 0.0)
+    monkeypatch.setattr(sys, "stderr", written := Killing())
+    words = "conformance explore --target fake --seed 11 --jobs 2"
+    assert run_program(words.split()) == 4
+    assert "was killed: pass --jobs 1" in written.getvalue()
 
 
 def test_the_command_of_a_failure_replays_it() -> None:
