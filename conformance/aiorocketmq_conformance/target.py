@@ -114,8 +114,8 @@ class ProcessControl(Protocol):
     async def down(self, seconds: float) -> None:
         """Restart with `seconds` between stop and start."""
 
-    async def kill(self) -> None:
-        """Kill the broker as kill -9 does, and start it on the same address."""
+    async def kill(self, seconds: float = 0.0) -> None:
+        """Kill the broker as kill -9 does, and start it on the same address `seconds` later."""
 
     async def pause(self, seconds: float) -> None:
         """Pause the broker for `seconds`, as SIGSTOP does."""

@@ -208,8 +208,9 @@ class _ProcessControl:
         await self._broker.start()
         self._rebooted()
 
-    async def kill(self) -> None:
+    async def kill(self, seconds: float = 0.0) -> None:
         await self._broker.crash()
+        await self._clock.sleep(seconds)
         await self._broker.start()
         self._rebooted()
 

@@ -189,3 +189,13 @@ def test_a_recall_takes_back_all_messages_of_its_id_and_time(delay: Any, count: 
     delay.wait(10.0)
     assert delay.ids() == ["m"]
     assert delay.broker.totals().delayed == 0
+
+
+def test_a_poll_of_before_gets_nothing_that_becomes_due_while_the_broker_is_down(delay: Any) -> None:
+    """R12.7."""
+    delay.send("m", delivery_timestamp=delay.now + 5.0)
+    delay.park()
+    delay.now += 20.0
+    delay.broker.restart(now=delay.now)
+    delay.join("c")
+    assert delay.one().attempt == 1

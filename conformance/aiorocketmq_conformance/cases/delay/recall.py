@@ -36,15 +36,21 @@ async def handle(fixture: Fixture) -> None:
 @case("recall.before-due", rules=("R4.25",), level=EXTENSION, needs=NEEDS, timeout=120.0)
 async def before_due(fixture: Fixture) -> None:
     """A recall before the delivery time returns the message's id; the message is never delivered, others are. So in
-    mixed topics, too."""
+    mixed topics, too, and if the time has a fraction of a millisecond."""
     for kind in ("DELAY", "MIXED") if fixture.target.has("type.mixed") else ("DELAY",):
         topic, consumer = await fixture.subscribed(1, type=kind)
-        (sent,) = await later(fixture, topic, AHEAD, "recalled")
+        at = floor(fixture.clock.wall() + AHEAD)
+        sent = [
+            *await fixture.send(topic, "whole", deliver_at=at),
+            *await fixture.send(topic, "below half", deliver_at=at + 0.0124),
+            *await fixture.send(topic, "above half", deliver_at=at + 0.0126),
+        ]
         (other,) = await later(fixture, topic, AHEAD, "kept")
         await fixture.clock.sleep(1.0)
         producer = await fixture.producer(topic)
-        reply = await producer.recall(topic, sent.receipt.recall_handle)
-        assert (code_of(reply), reply.message_id) == ("OK", sent.id), f"{kind} was answered with {reply}"
+        for one in sent:
+            reply = await producer.recall(topic, one.receipt.recall_handle)
+            assert (code_of(reply), reply.message_id) == ("OK", one.id), f"{kind} was answered with {reply}"
         once_each([other], await consumer.receive_for(AHEAD + 15.0, settle=True))
 
 

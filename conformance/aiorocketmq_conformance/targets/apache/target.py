@@ -207,9 +207,10 @@ class _Process:
             await asyncio.sleep(seconds)
             await self._start()
 
-    async def kill(self) -> None:
+    async def kill(self, seconds: float = 0.0) -> None:
         with self._record_fault("crash"):
             await self._server.kill()
+            await asyncio.sleep(seconds)
             await self._start()
 
     async def pause(self, seconds: float) -> None:
