@@ -192,10 +192,9 @@ class Knowledge:
         return any(_collides(receive.filter, each.outgoing.content) for each in self.of_topic(receive.topic))
 
     def _gives_up(self, receive: Receive) -> bool:
-        return any(
-            (group, topic) == (receive.group, receive.topic) and self.is_exhausted(group, copy) is not False
-            for (group, topic, _), copy in self.copies.items()
-        )
+        place = receive.group, receive.topic
+        copies = [copy for key, copy in self.copies.items() if key[:2] == place]
+        return any(copy.is_free or self.is_exhausted(receive.group, copy) is not False for copy in copies)
 
     def dead_letters(self, group: str, copy: Copy, at: float) -> tuple[int, int]:
         """Return how many dead letters of a copy there may be at a time, at least and at most."""

@@ -714,6 +714,16 @@ def test_polls_of_dead_clients_leave_the_state_of_messages_open() -> None:
     assert {*story.rules(DOCUMENTED)} == {"lag", "priority"}
 
 
+def test_a_message_whose_changes_left_leases_behind_may_be_given_up_by_any_poll() -> None:
+    """Each lease that a change leaves behind counts for itself, and a poll that gives a message up ends at once."""
+    story = (
+        Story().send("m").send("n").receive("m", "n").ack("m").change("n", 5).at(5).receive("n", attempt=2)
+    )
+    story.receive(poll=5.0)
+    assert story.rules(DOCUMENTED) == ["poll"]
+    assert story.rules(APACHE) == []
+
+
 def test_a_slow_machine_ends_polls_late() -> None:
     story = Story().at(7.5).receive(begun=0.0)
     assert story.rules(DOCUMENTED) == ["poll"]
