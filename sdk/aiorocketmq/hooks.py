@@ -221,6 +221,8 @@ class ChangeReason(Enum):
 
     RETRY = "retry"
     """Released, to be redelivered after the given time."""
+    SUSPEND = "suspend"
+    """The same, and the redelivery is not to count as an attempt: a handler of lite topics asked for it later."""
     EXTEND = "extend"
     """The lease is renewed."""
 

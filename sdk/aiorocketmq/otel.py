@@ -193,7 +193,7 @@ def _consumer_labels(event: DeliverEvent | HandleEvent) -> dict[str, str]:
 
 def _ends_the_work(event: SettleEvent) -> bool:
     if isinstance(event, ChangeEvent):
-        return event.reason is ChangeReason.RETRY
+        return event.reason is not ChangeReason.EXTEND
     return isinstance(event, AckEvent | ForwardEvent)
 
 

@@ -217,7 +217,8 @@ class CallRecorder:
             return ignore
         common = self._settling(client_id, request, lease, request.receipt_handle)
         # The reason of a probe's lease change is unknown; it sets the time of redelivery.
-        common |= {"invisible": seconds_of(request.invisible_duration), "reason": ChangeReason.RETRY}
+        reason = ChangeReason.SUSPEND if request.suspend else ChangeReason.RETRY
+        common |= {"invisible": seconds_of(request.invisible_duration), "reason": reason}
         self.emit(ChangeEvent(**common, phase=Phase.INVOKE))
 
         def on_response(reply: pb.ChangeInvisibleDurationResponse | None) -> None:

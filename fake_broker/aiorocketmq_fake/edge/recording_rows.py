@@ -234,7 +234,7 @@ def _lease_changed(event: events.LeaseChanged) -> Cells:
         "handle": fingerprint(event.receipt_handle),
         "prev_handle": fingerprint(event.previous_handle),
         "invisible_ms": _milliseconds(event.invisible),
-        "reason": "extend" if event.renewal else None,
+        "reason": "extend" if event.renewal else None if event.counts else "suspend",
         "code": int(Code.OK),
     }
 

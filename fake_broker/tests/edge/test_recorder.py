@@ -107,6 +107,20 @@ def test_an_undelivered_message_is_released_by_the_broker(recorder: Recorder, tm
     assert [(row["kind"], row["reason"]) for row in rows] == [("change", "undelivered"), ("expire", None)]
 
 
+def test_a_message_that_was_given_back_without_counting_it_is_suspended(
+    recorder: Recorder, tmp_path: Path
+) -> None:
+    change = (111.0, "billing", "c@1", STORED, 2, "handle-1", "handle-0", "handle-0", 20.0)
+    recorder.record(
+        [
+            events.LeaseChanged(*change, renewal=False, counts=False),
+            events.LeaseChanged(*change, renewal=False),
+            events.LeaseChanged(*change, renewal=True),
+        ]
+    )
+    assert [row["reason"] for row in rows_of(recorder, tmp_path)[1:4]] == ["suspend", None, "extend"]
+
+
 def test_a_forward_by_a_consumer_is_recorded_as_its_settlement(recorder: Recorder, tmp_path: Path) -> None:
     recorder.record(
         [

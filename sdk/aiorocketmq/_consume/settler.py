@@ -111,9 +111,8 @@ class LeaseSettler:
         seconds: float,
         *,
         reason: ChangeReason = ChangeReason.EXTEND,
-        suspend: bool = False,
     ) -> None:
-        """Let the lease expire `seconds` from now; with reason RETRY the message counts as released afterwards."""
+        """Let the lease expire `seconds` from now; unless to extend it, the message counts as released afterwards."""
         if not 0 <= seconds <= LONGEST_LEASE:
             raise ValueError(f"a lease lasts from 0 to {LONGEST_LEASE:g} seconds, not {seconds!r}")
         await message._turn()
@@ -125,7 +124,7 @@ class LeaseSettler:
             invisible_duration=conversion.seconds_to_wire(seconds),
             message_id=message.message_id,
             lite_topic=self._lite_topic(message),
-            suspend=suspend or None,
+            suspend=reason is ChangeReason.SUSPEND or None,
         )
         lease.is_ending = lease.is_ending or reason is not ChangeReason.EXTEND
         event = partial(self._change_event, message, lease.handle, seconds, reason)
@@ -135,7 +134,7 @@ class LeaseSettler:
         def ended(response: pb.ChangeInvisibleDurationResponse) -> None:
             lease.end(Outcome.OK, handle=corrected_handle(response.receipt_handle), ends_at=begun + seconds)
             message._lease_ends_us = int((wall + seconds) * 1_000_000)
-            if reason is ChangeReason.RETRY:
+            if reason is not ChangeReason.EXTEND:
                 lease.release()
 
         await self._step(

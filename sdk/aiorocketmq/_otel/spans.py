@@ -180,7 +180,7 @@ def _settling_name(event: SettleEvent) -> str:
     if isinstance(event, AckEvent):
         return "ack"
     if isinstance(event, ChangeEvent):
-        return "release" if event.reason is ChangeReason.RETRY else "extend"
+        return "extend" if event.reason is ChangeReason.EXTEND else "release"
     return "dead_letter"
 
 

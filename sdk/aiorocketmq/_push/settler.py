@@ -143,11 +143,10 @@ class BackgroundSettler:
             self.acknowledge(delivery)
 
     async def _release(self, watch: Watch, delivery: Delivery, delay: float, suspend: bool) -> None:
+        reason = ChangeReason.SUSPEND if suspend else ChangeReason.RETRY
         try:
             await retried(
-                partial(
-                    self._settler.change, delivery.message, delay, reason=ChangeReason.RETRY, suspend=suspend
-                ),
+                partial(self._settler.change, delivery.message, delay, reason=reason),
                 partial(self._delay_after, watch, delivery),
             )
         except RocketMQError as error:

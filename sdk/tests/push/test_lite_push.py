@@ -1,12 +1,13 @@
 """Push consumers of lite topics: their own lists, in order within each, side by side between them."""
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from dataclasses import replace
 from typing import Any
 
 import pytest
 from aiorocketmq.errors import ClosedError, QuotaExceededError, ServerError, UsageError
+from aiorocketmq.hooks import ChangeEvent, ChangeReason, Event, Hook
 from aiorocketmq.message import Message
 from aiorocketmq.producer import Producer
 from aiorocketmq.pull_consumer import Offset
@@ -39,9 +40,14 @@ async def send(producer: Producer, lite_topic: str, *bodies: bytes) -> None:
         await producer.send(Message("sessions", body, lite_topic=lite_topic))
 
 
-def consumer_of(broker: FakeBroker, seen: Any, *lite_topics: str) -> PushConsumer:
+def consumer_of(broker: FakeBroker, seen: Any, *lite_topics: str, hooks: Sequence[Hook] = ()) -> PushConsumer:
     return PushConsumer(
-        broker.endpoint, group="chat", subscriptions=["sessions"], lite_topics=lite_topics, handler=seen
+        broker.endpoint,
+        group="chat",
+        subscriptions=["sessions"],
+        lite_topics=lite_topics,
+        handler=seen,
+        hooks=hooks,
     )
 
 
@@ -134,7 +140,14 @@ async def test_a_handler_that_asks_for_later_suspends_its_lite_topic(
     lite_broker: FakeBroker, lite_producer: Producer, seen: Any
 ) -> None:
     seen.failures = {b"a1": [RetryLater(60)]}
-    async with consumer_of(lite_broker, seen, "alice", "bob") as consumer:
+    reasons: list[ChangeReason] = []
+
+    class Watch(Hook):
+        def observe(self, event: Event) -> None:
+            if isinstance(event, ChangeEvent):
+                reasons.append(event.reason)
+
+    async with consumer_of(lite_broker, seen, "alice", "bob", hooks=[Watch()]) as consumer:
         await send(lite_producer, "alice", b"a1", b"a2")
         await seen.starts(1)
         await send(lite_producer, "bob", b"b1")
@@ -145,6 +158,7 @@ async def test_a_handler_that_asks_for_later_suspends_its_lite_topic(
         await lite_broker.clock.advance(seconds=70)
         await seen.ends(3)
     assert seen.bodies == [b"a1", b"b1", b"a1", b"a2"]
+    assert set(reasons) == {ChangeReason.SUSPEND}
 
 
 async def test_a_message_that_fails_again_and_again_is_a_dead_letter_and_the_lite_topic_continues(

@@ -33,6 +33,7 @@ from aiorocketmq_audit.frames.packing import (
     NO_LADDER,
     OK,
     RETRY,
+    SUSPEND,
     TAKEN_BACK,
     UNKNOWN,
     packed,
@@ -188,7 +189,7 @@ def _with_lease(rows: DataFrame) -> DataFrame:
     looks_like_retry = ((change["lease_us"] == F.col("step_us")) & (reason != NO_LADDER)) | (
         moved_lo < base_lo
     )
-    retry_requested = is_changed & F.when(reason.isin(RETRY, EXTEND), reason == RETRY).otherwise(
+    retry_requested = is_changed & F.when(reason.isin(RETRY, EXTEND, SUSPEND), reason == RETRY).otherwise(
         F.coalesce(looks_like_retry, F.lit(False))
     )
     # If the lease length is unknown, a redelivery cannot be judged early.
@@ -199,7 +200,7 @@ def _with_lease(rows: DataFrame) -> DataFrame:
             "until_hi": F.when(is_known, F.greatest(last_hi, "unsure_hi")),
             "unsure": F.col("unsure_lo").isNotNull() | crossing,
             "retry_requested": retry_requested & F.col("unsure_lo").isNull(),
-            "taken_back": reason == TAKEN_BACK,
+            "uncounted": reason.isin(TAKEN_BACK, SUSPEND),
             "asked": F.when(retry_requested, F.struct("change.lo", "change.hi", "change.lease_us")),
         }
     )

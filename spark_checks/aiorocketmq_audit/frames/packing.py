@@ -10,10 +10,10 @@ from aiorocketmq_audit.recording.schema import BY_QUEUE
 
 DELIVER, ACK, CHANGE, FORWARD, DEAD = range(1, 6)
 INVOKED, OK, FAILED, UNKNOWN = range(1, 5)
-RETRY, EXTEND, NO_LADDER, TAKEN_BACK = range(1, 5)
+RETRY, EXTEND, NO_LADDER, TAKEN_BACK, SUSPEND = range(1, 6)
 KINDS = {"deliver": DELIVER, "ack": ACK, "change": CHANGE, "forward": FORWARD, "dlq.deliver": DEAD}
 PHASES = {"invoke": INVOKED, "ok": OK, "fail": FAILED, "info": UNKNOWN}
-REASONS = {"retry": RETRY, "extend": EXTEND, "undelivered": TAKEN_BACK}
+REASONS = {"retry": RETRY, "extend": EXTEND, "undelivered": TAKEN_BACK, "suspend": SUSPEND}
 
 CLOCK_SLACK_US = 50_000
 """Tolerance for times stamped by a server whose clock passed the gate INV-CLOCK."""

@@ -1,8 +1,9 @@
 """Attempts: the number of a delivery's attempt grows by one with each delivery, up to the group's limit.
 
 INV-ATTEMPT  Of two consecutive deliveries of a message to a group, the second has the next number. It may be the same
-             if one request was answered twice (E6), or if the broker reverted a delivery that it could not write, and
-             the same or less in groups that lock whole queues (E5). It may be more by one for each poll with a lost
+             if one request was answered twice (E6), if the broker reverted a delivery that it could not write, or if
+             the consumer gave it back without counting it (suspend), and the same or less in groups that lock whole
+             queues (E5). It may be more by one for each poll with a lost
              answer (E7). A message is read from a queue once more, as the same attempt, if the queue moved to another
              member of the group, or its member rejoined (E8). If only clients recorded it, a consumer that was not
              recorded may have received the numbers between: possible, not proven.
@@ -22,7 +23,7 @@ CHECK = Check(
     depends_on_time=False,
 )
 
-_STAYS = f"coalesce(next.attempt <= attempt and not {pairs.REPEATED} and not taken_back, false)"
+_STAYS = f"coalesce(next.attempt <= attempt and not {pairs.REPEATED} and not uncounted, false)"
 # Numbers are missing, and there is no observation by the broker.
 _SKIPS = "coalesce(next.attempt > attempt + 1 and not attested, false)"
 

@@ -89,6 +89,24 @@ def _(h: History) -> None:
     h.deliver("/0", 0)
 
 
+@history("what was given back without counting it comes again under its number")
+def _(h: History) -> None:
+    h.settle("change", h.deliver("/0", 0), 0, seconds=20, reason="suspend")
+    h.deliver("/0", 20)
+
+
+@history("a message that was given back is not suspended", ("INV-ATTEMPT", "broken"))
+def _(h: History) -> None:
+    h.settle("change", h.deliver("/0", 0), 0, seconds=20, reason="retry")
+    h.deliver("/0", 20)
+
+
+@history("what was given back without counting it comes no earlier", ("INV-EXCL", "broken"))
+def _(h: History) -> None:
+    h.settle("change", h.deliver("/0", 0), 0, seconds=20, reason="suspend")
+    h.deliver("/0", 10)
+
+
 @history("somebody who was not recorded may have had a number", ("INV-ATTEMPT", "possible"))
 def _(h: History) -> None:
     h.deliver("/0", 0, hold=10)

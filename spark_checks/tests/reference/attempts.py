@@ -41,9 +41,9 @@ def attempts(history: MessageHistory) -> Iterator[Violation]:
         ):
             continue
         change = lease_end(delivery).change
-        taken_back = change is not None and change.get("reason") == "undelivered"
+        uncounted = change is not None and change.get("reason") in ("undelivered", "suspend")
         grown = then["attempt"] - row["attempt"]
-        if grown < 1 and not (_is_repeated(row, then) or taken_back or settings.locks_queue):
+        if grown < 1 and not (_is_repeated(row, then) or uncounted or settings.locks_queue):
             yield Violation("attempts", "INV-ATTEMPT", BROKEN, then, row)
         knows_best = observation.is_broker or not settings.from_broker
         if knows_best and grown - 1 > max(0, len(_lost_answers(observation, then))):

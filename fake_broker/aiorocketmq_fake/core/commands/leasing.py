@@ -58,6 +58,7 @@ class Leasing:
                 lease.first_handle,
                 length / 1000,
                 renewal,
+                lease.counts,
             )
         )
         if left is not None:

@@ -195,6 +195,8 @@ class LeaseChanged:
     invisible: float
     """New length, seconds from `at`."""
     renewal: bool
+    counts: bool = True
+    """Whether the redelivery after it counts as an attempt."""
 
 
 @value
