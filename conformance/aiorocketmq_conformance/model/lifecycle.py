@@ -77,24 +77,23 @@ class Lifecycle:
 
     def answered(self, event: Settings | Route | Assignment) -> None:
         """Judge what a server says of a group or a topic."""
-        report = self._knowledge.report
+        knowledge = self._knowledge
         if isinstance(event, Settings):
-            group = self._knowledge.group(event.group)
-            limits, steps = group.limit.since(event.begun), group.steps or event.steps
-            declared, real = (event.ordered, event.steps), (group.ordered, steps)
+            group = knowledge.group(event.group)
+            limits, declared = group.limit.since(event.begun), (event.ordered, event.steps)
+            real = (group.ordered, group.steps or event.steps)
             if declared != real or event.max_attempts not in limits:
                 text = f"a group was answered as {declared} and {event.max_attempts}, not {real} and {limits}"
-                report("settings", text, event.ended)
+                knowledge.report("settings", text, event.ended)
             return
-        topic = self._knowledge.topics.get(event.topic)
-        if topic is None:
+        if (topic := knowledge.topics.get(event.topic)) is None:
             return
-        counts = topic.queues.since(event.begun)
+        counts = topic.queues.since(event.begun._replace(at=event.begun.at - knowledge.semantics.route_late))
         # Unordered groups receive from all queues at once, under the number -1.
         if event.code != OK or event.queues not in [(-1,), *(tuple(range(count)) for count in counts)]:
             what = "route" if isinstance(event, Route) else "assignment"
             text = f"a {what} was answered with {event.code} and queues {event.queues}, not {counts} queues"
-            report(what, text, event.ended)
+            knowledge.report(what, text, event.ended)
 
     def left(self, event: Gone) -> None:
         """End the renewal of a client's leases."""

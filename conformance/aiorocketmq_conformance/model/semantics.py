@@ -26,6 +26,7 @@ class Semantics:
     poll_late: float
     """An empty poll ends by its time plus this."""
     delay_late: float
+    route_late: float
     invisible_max: float
     batch_max: int
     order_by_queue: bool
@@ -100,6 +101,7 @@ def semantics_of(numbers: Mapping[str, float | int | str]) -> Semantics:
         wake=number("wake.high"),
         poll_late=number("poll.late"),
         delay_late=number("delay.high"),
+        route_late=number("route.high"),
         invisible_max=number("invisible.max"),
         batch_max=int(number("batch.max")),
         order_by_queue=numbers["order.grain"] == "queue",

@@ -123,7 +123,7 @@ class Story:
         for index, name in enumerate(names):
             priority = priorities[index] if priorities else None
             self.handles[name] = handle or f"{name}@{self._step}"
-            queue, offset = place or (0, hash(name) % 1_000_000)
+            queue, offset = place or (0, list(self.sent).index(name) if name in self.sent else 999)
             deliveries.append(
                 Delivered(
                     content=self.content(name, **{"topic": topic, "priority": priority, **(changes or {})}),

@@ -549,8 +549,8 @@ PAIRS: dict[str, tuple[str, Story, Story]] = {
     ),
     "route after a change": (
         "route",
-        Story(queues=1).queues(3).route(0),
-        Story(queues=1).queues(3).route(0, 1, 2),
+        Story(queues=1).queues(3).at(6).route(0),
+        Story(queues=1).queues(3).route(0).at(6).route(0, 1, 2),
     ),
     "queue that the topic got": (
         "queue",
