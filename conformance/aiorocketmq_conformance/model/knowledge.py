@@ -198,11 +198,11 @@ class Knowledge:
 
     def dead_letters(self, group: str, copy: Copy, at: float) -> tuple[int, int]:
         """Return how many dead letters of a copy there may be at a time, at least and at most."""
-        topic = copy.message.outgoing.content.topic
+        topic = (content := copy.message.outgoing.content).topic
         self.note_missed(group, copy, at)
         if copy.is_free or copy.has_lost_count or copy.message.is_uncertain or self.is_unclear(group, topic):
             return 0, 2
-        if self.blurs_attempts(group) and copy.lease is not None:
+        if self.blurs_attempts(group) and (copy.lease or self.is_taken_unseen(group, topic, content)):
             return 0, 2
         if copy.is_forwarded:
             return 1, 1

@@ -805,6 +805,16 @@ def test_a_new_group_may_miss_all_but_the_last_message_of_a_trimmed_queue_as_dec
     assert story.rules(APACHE) == rules
 
 
+def test_a_server_that_reads_by_hashes_may_give_up_what_it_never_delivered() -> None:
+    """`Aa` and `BB` have one hash; what is dropped in an ordered group is read again behind a gap, and counts."""
+    story = Story(type_="FIFO", ordered=True, limit=1).send("m", tag="Aa").send("n", tag="BB")
+    story.receive("m", filter=tags("Aa")).at(13).group("readers").receive(
+        "n", topic="%DLQ%group", group="readers"
+    )
+    assert "dead letter" in story.rules(DOCUMENTED)
+    assert "dead letter" not in story.rules(APACHE)
+
+
 def test_a_server_that_locks_queues_redelivers_only_what_lies_behind_a_gap() -> None:
     def taken() -> Story:
         return placed(sent("m", "n", type_="FIFO", ordered=True).receive("m", "n"))
