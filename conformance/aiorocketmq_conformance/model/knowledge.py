@@ -177,7 +177,7 @@ class Knowledge:
 
     def is_taken_unseen(self, group: str, topic: str, content: Content) -> bool:
         """Return whether receives of a group take a message and drop it, as its tag has the hash of another one."""
-        return any(_collides(each, content) for each in self.readings[group, topic].filters)
+        return any(_collides(each, content) for each in self.readings.get((group, topic), Reading()).filters)
 
     def may_drop(self, receive: Receive) -> bool:
         """Return whether a server may have dropped all that a poll found, and ended it at once."""

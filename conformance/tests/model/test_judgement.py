@@ -813,6 +813,8 @@ def test_a_server_that_reads_by_hashes_may_give_up_what_it_never_delivered() -> 
     )
     assert "dead letter" in story.rules(DOCUMENTED)
     assert "dead letter" not in story.rules(APACHE)
+    unread = Story(type_="FIFO", ordered=True).send("m").group("readers").drained("%DLQ%group", "readers")
+    assert unread.rules(APACHE) == []
 
 
 def test_a_server_that_locks_queues_redelivers_only_what_lies_behind_a_gap() -> None:
