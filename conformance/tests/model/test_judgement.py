@@ -813,8 +813,12 @@ def test_a_server_that_reads_by_hashes_may_give_up_what_it_never_delivered() -> 
     )
     assert "dead letter" in story.rules(DOCUMENTED)
     assert "dead letter" not in story.rules(APACHE)
-    unread = Story(type_="FIFO", ordered=True).send("m").group("readers").drained("%DLQ%group", "readers")
-    assert unread.rules(APACHE) == []
+
+
+def test_a_group_that_acknowledged_with_the_handle_of_another_one_has_read_nothing() -> None:
+    story = Story(type_="FIFO", ordered=True).send("m").receive("m", handle="other", group="other")
+    story.ack("m", entries=(("m", "other"),)).group("readers").drained("%DLQ%group", "readers")
+    assert story.rules(APACHE) == []
 
 
 def test_a_server_that_locks_queues_redelivers_only_what_lies_behind_a_gap() -> None:
