@@ -85,6 +85,7 @@ class Deliveries:
             or (receive.repeats and self._knowledge.group(receive.group).ordered)
             or (origin is not None and self._knowledge.dead_letters(*origin, one.at.at)[1] > 1)
             or self._knowledge.is_unclear(receive.group, receive.topic)
+            or one.at.step < (copy.visible_again or START).step  # during a reset
         )
         self._check_content(receive, one, message)
         if one.handle in self._knowledge.leases:

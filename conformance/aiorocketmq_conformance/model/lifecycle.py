@@ -138,8 +138,7 @@ class Lifecycle:
         """Pass over what was stored before the time of the reset, and make the rest visible to the group again."""
         knowledge = self._knowledge
         reading = knowledge.readings.setdefault((event.group, event.topic), Reading())
-        reading.was_reset = True
-        reading.reads_whole = reading.reads_whole or not event.to_end
+        reading.was_reset, reading.reads_whole = True, reading.reads_whole or not event.to_end
         for message in list(knowledge.of_topic(event.topic)):
             copy = knowledge.copy(event.group, event.topic, message)
             before = message.visible is not None and message.visible.step < event.begun.step

@@ -738,6 +738,15 @@ def test_parked_polls_may_miss_a_reset_as_declared() -> None:
     assert story.rules(APACHE) == []
 
 
+def test_a_delivery_during_a_reset_may_be_of_before_it() -> None:
+    """Then the reset makes the message visible once more, as a first delivery."""
+    story = sent().reset(to_end=False).receive("m").at(20).receive("m", attempt=1)
+    assert story.rules(APACHE) == story.rules(DOCUMENTED) == ["attempt"]
+    reset, received = story.events[-3:-1]
+    story.events[-3] = replace(reset, ended=received.ended)
+    assert story.rules(APACHE) == story.rules(DOCUMENTED) == []
+
+
 @pytest.mark.parametrize("call", ["change", "forward"])
 def test_a_call_that_overlaps_one_with_the_same_handle_may_be_refused(call: str) -> None:
     """A request that a proxy has doubled: the copy may be refused before the first one has its response."""
