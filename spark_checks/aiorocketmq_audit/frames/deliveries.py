@@ -189,7 +189,7 @@ def _with_lease(rows: DataFrame) -> DataFrame:
     looks_like_retry = ((change["lease_us"] == F.col("step_us")) & (reason != NO_LADDER)) | (
         moved_lo < base_lo
     )
-    retry_requested = is_changed & F.when(reason.isin(RETRY, EXTEND, SUSPEND), reason == RETRY).otherwise(
+    retry_requested = is_changed & F.when(reason.isin(RETRY, EXTEND, SUSPEND), reason != EXTEND).otherwise(
         F.coalesce(looks_like_retry, F.lit(False))
     )
     # If the lease length is unknown, a redelivery cannot be judged early.

@@ -101,7 +101,7 @@ def _(h: History) -> None:
     h.deliver("/0", 20)
 
 
-@history("what was given back without counting it comes no earlier", ("INV-EXCL", "broken"))
+@history("what was given back without counting it comes no earlier", ("INV-EARLY", "broken"))
 def _(h: History) -> None:
     h.settle("change", h.deliver("/0", 0), 0, seconds=20, reason="suspend")
     h.deliver("/0", 10)

@@ -89,8 +89,8 @@ def was_asked_for(history: MessageHistory, given: Delivery, end: LeaseEnd) -> bo
     change = end.change
     if change is None or end.maybe:
         return False
-    if change.get("reason") in ("retry", "extend"):
-        return bool(change["reason"] == "retry")
+    if change.get("reason") in ("retry", "suspend", "extend"):
+        return bool(change["reason"] != "extend")
     steps, attempt, length = history.settings.steps_us, given.row["attempt"], given.length
     is_step = (
         attempt >= 1 and bool(steps) and change["invisible_ms"] * 1000 == steps[min(attempt, len(steps)) - 1]
