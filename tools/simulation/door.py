@@ -111,11 +111,10 @@ class BrokerDoor(Door):
         self._times: list[float] = []
         self._jumps: list[tuple[float, float]] = []
         self._pauses: list[tuple[float, float]] = []
-        """When each pause ended, and how long it was."""
+        """Begin and end of each pause, by the time of the world."""
         self._open: dict[Served, _Open] = {}
         self._registered: set[str] = set()
         self._is_away = False
-        self._away_since = 0.0
         self._attempts = Counter[tuple[str, str]]()
         """Receives so far with each attempt id of a client: a request may arrive twice."""
         self.copied: set[tuple[str, str]] = set()
@@ -130,7 +129,7 @@ class BrokerDoor(Door):
         """Return the point after which the broker surely has decided what leaves now, in a call begun then."""
         now = self._loop.elapsed
         # A response that a pause has held back was decided before it.
-        paused = sum(seconds for end, seconds in self._pauses if end >= now - self._latency)
+        paused = sum(end - start for start, end in self._pauses if end >= now - self._latency)
         since = now - self._latency - paused
         jumped = sum(abs(seconds) for at, seconds in self._jumps if at >= since)
         at = max(begun.at, self._machine.clock.now() - START - (now - since) - jumped)
@@ -153,7 +152,7 @@ class BrokerDoor(Door):
     def stopping(self) -> Instant:
         """The broker begins to stop, gracefully or not, or to pause."""
         self._disturb("")
-        self._is_away, self._away_since = True, self._loop.elapsed
+        self._is_away = True
         return self.instant()
 
     def _disturb(self, client: str) -> None:
@@ -164,7 +163,7 @@ class BrokerDoor(Door):
         """The broker has been away since."""
         self._is_away = False
         if was_paused:
-            self._pauses.append((self._loop.elapsed, self._loop.elapsed - self._away_since))
+            self._pauses.append((self._times[begun.step - 1], self._loop.elapsed))
             self._happened(Pause(), begun)
         else:
             self._registered.clear()
@@ -377,12 +376,11 @@ class BrokerDoor(Door):
 
     def _end_transaction(self, call: _Open) -> None:
         request = call.request
-        body = self._bodies.get(request.message_id)
-        if (
-            body is not None
-            and DECISIONS.get(request.resolution) == "commit"
-            and call.code in ("OK", UNKNOWN)
-        ):
+        body, decision = (
+            self._bodies.get(request.message_id),
+            DECISIONS.get(request.resolution, "unspecified"),
+        )
+        if body is not None and decision == "commit" and call.code in ("OK", UNKNOWN):
             if body in self._committed:
                 self.committed_again.add(body)
             self._committed.add(body)
@@ -392,7 +390,7 @@ class BrokerDoor(Door):
                 topic=request.topic.name,
                 message=request.message_id,
                 transaction=request.transaction_id,
-                decision=DECISIONS.get(request.resolution, "unspecified"),
+                decision=decision,
                 code=call.code,
             ),
         )

@@ -3,10 +3,10 @@
 INV-ATTEMPT  Of two consecutive deliveries of a message to a group, the second has the next number. It may be the same
              if one request was answered twice (E6), if the broker reverted a delivery that it could not write, or if
              the consumer gave it back without counting it (suspend), and the same or less in groups that lock whole
-             queues (E5). It may be more by one for each poll with a lost
-             answer (E7). A message is read from a queue once more, as the same attempt, if the queue moved to another
-             member of the group, or its member rejoined (E8). If only clients recorded it, a consumer that was not
-             recorded may have received the numbers between: possible, not proven.
+             queues (E5). It may be more by one for each poll with a lost answer (E7). A message is read from a queue
+             once more, as the same attempt, if the queue moved to another member of the group, or its member rejoined
+             (E8). If only clients recorded it, a consumer that was not recorded may have received the numbers between:
+             possible, not proven.
 INV-LIMIT    No attempt is below 1, or above the maximum of a normal group (in ordered groups, consumers forward
              messages after the last attempt).
 """
