@@ -166,10 +166,15 @@ class CallRecorder:
             "auto_renew": request.auto_renew,
             "attempt_id": request.attempt_id or None,
         }
-        place = MessageQueue(queue.topic.name, queue.broker.name, queue.id)
-        poll: dict[str, Any] = {**shared, "queue": place, "max_messages": request.batch_size}
-        self.emit(ReceiveEvent(**poll, phase=Phase.INVOKE))
         filter_ = _filter_of(request.filter_expression)
+        place = MessageQueue(queue.topic.name, queue.broker.name, queue.id)
+        poll: dict[str, Any] = {
+            **shared,
+            "queue": place,
+            "max_messages": request.batch_size,
+            "filter": filter_,
+        }
+        self.emit(ReceiveEvent(**poll, phase=Phase.INVOKE))
 
         def on_response(frames: Any) -> None:
             status = next((frame.status for frame in frames if frame.HasField("status")), None)

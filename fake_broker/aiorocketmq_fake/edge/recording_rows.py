@@ -10,7 +10,7 @@ from aiorocketmq.recording_format import content_of, digest_of
 
 from aiorocketmq_fake.core.values import events
 from aiorocketmq_fake.core.values.codes import ClientType, Code, FilterType, Resolution
-from aiorocketmq_fake.core.values.model import OutgoingMessage, StoredMessage
+from aiorocketmq_fake.core.values.model import FilterExpression, OutgoingMessage, StoredMessage
 from aiorocketmq_fake.edge.drains import Drained
 
 __all__ = ["is_recorded", "row_of"]
@@ -64,6 +64,10 @@ def _microseconds(seconds: float | None) -> int | None:
 
 def _milliseconds(seconds: float) -> int:
     return round(seconds * 1000)
+
+
+def _filter_text(filter_: FilterExpression) -> str:
+    return f"{'SQL92' if filter_.type is FilterType.SQL else 'TAG'}:{filter_.expression}"
 
 
 def _named(content: OutgoingMessage) -> Cells:
@@ -174,6 +178,7 @@ def _receive_ended(event: events.ReceiveEnded) -> Cells:
         "client_id": event.client_id,
         "group": event.group,
         "topic": event.topic,
+        "filter": _filter_text(event.filter),
         "code": int(event.code),
     }
 
@@ -197,7 +202,7 @@ def _delivered(event: events.Delivered) -> Cells:
             "batch": str(event.batch),
             "batch_pos": event.position,
             "receive_attempt": event.receive_attempt or None,
-            "filter": f"{'SQL92' if event.filter.type is FilterType.SQL else 'TAG'}:{event.filter.expression}",
+            "filter": _filter_text(event.filter),
             "invisible_ms": _milliseconds(event.invisible),
             "auto_renew": event.auto_renew,
             "due_us": _microseconds(content.delivery_timestamp),

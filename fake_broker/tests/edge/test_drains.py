@@ -35,7 +35,8 @@ def acked(at: float, group: str = "billing") -> events.Acked:
 
 def polled(at: float, group: str = "billing", messages: int = 0, **more: object) -> events.ReceiveEnded:
     code = more.pop("code", Code.MESSAGE_NOT_FOUND)
-    return events.ReceiveEnded(at, group, "orders", "c@1", 9, at - 20, code, messages, **more)  # type: ignore[arg-type]
+    asked = (at - 20, FilterExpression("*"))
+    return events.ReceiveEnded(at, group, "orders", "c@1", 9, *asked, code, messages, **more)  # type: ignore[arg-type]
 
 
 def told(drains: Drains, *events: events.Event) -> list[Drained]:

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 from aiorocketmq_fake.core.values import events
-from aiorocketmq_fake.core.values.codes import ClientType, Code, MessageType
+from aiorocketmq_fake.core.values.codes import ClientType, Code, FilterType, MessageType
 from aiorocketmq_fake.core.values.model import (
     Delivery,
     FilterExpression,
@@ -138,11 +138,13 @@ def test_a_forward_by_a_consumer_is_recorded_as_its_settlement(recorder: Recorde
 
 
 def test_a_poll_is_an_interval(recorder: Recorder, tmp_path: Path) -> None:
+    wanted = FilterExpression("colour = 'red'", FilterType.SQL)
     recorder.record(
-        [events.ReceiveEnded(120.0, "billing", "orders", "c@1", 5, 100.0, Code.MESSAGE_NOT_FOUND, 0)]
+        [events.ReceiveEnded(120.0, "billing", "orders", "c@1", 5, 100.0, wanted, Code.MESSAGE_NOT_FOUND, 0)]
     )
     row = rows_of(recorder, tmp_path)[1]
     assert (row["invoked_us"], row["t_wall_us"], row["phase"]) == (100_000_000, 120_000_000, "ok")
+    assert row["filter"] == "SQL92:colour = 'red'"
 
 
 def test_lite_subscriptions_are_recorded_as_a_whole(recorder: Recorder, tmp_path: Path) -> None:

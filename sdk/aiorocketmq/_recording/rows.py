@@ -218,6 +218,7 @@ def _receive(event: ReceiveEvent) -> Cells:
         milliseconds(event.invisible),
         event.auto_renew,
         event.attempt_id,
+        filter_text(event.filter),
         "away" if isinstance(event.error, (UnreachableError, ServerError, TopicUnavailableError)) else None,
     )
 
@@ -334,7 +335,7 @@ _CAME = (
     *("batch", "batch_pos", "receive_attempt", "filter", "invisible_ms", "auto_renew"),
     *("due_us", "born_us", "store_us", "server_deliver_us", "tx_id"),
 )
-_POLLED = ("topic", "broker", "queue", "invisible_ms", "auto_renew", "receive_attempt")
+_POLLED = ("topic", "broker", "queue", "invisible_ms", "auto_renew", "receive_attempt", "filter")
 _ENDED = ("topic", "message_id", "tx_id", "resolution", "source")
 _SETTLED = (*_IDENTIFIED, "delivery", "handle")
 _CHANGED = (*_SETTLED, "invisible_ms", "reason", "prev_handle")

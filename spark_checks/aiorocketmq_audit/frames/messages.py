@@ -12,12 +12,14 @@ from pyspark.sql import Column, DataFrame, Window, functions as F
 from aiorocketmq_audit.frames.frame import ACCOUNT, SCOPE, Frame, Recording
 from aiorocketmq_audit.frames.places import (
     by_broker,
+    by_tags,
     called,
     drains,
     earliest,
     not_attested,
     place,
     placed,
+    readers,
     reset_groups,
     scope,
     trimmed,
@@ -142,7 +144,7 @@ def drained_messages(recording: Recording) -> DataFrame:
     """
     events = recording.events
     wish = F.xxhash64(*_GROUP, "message_id").alias("wish")
-    drained = drains(events).join(F.broadcast(_readers(events)), list(_GROUP))
+    drained = drains(events).join(F.broadcast(by_tags(readers(events))), list(_GROUP))
     drained = drained.join(reset_groups(events), [*ACCOUNT, "group"], "left_anti")
     sent = _sent(recording).join(F.broadcast(not_attested(drained, recording.settings)), [*ACCOUNT, "topic"])
     settled = events.where(
@@ -184,20 +186,6 @@ def _given_up(recording: Recording) -> DataFrame:
     limits = recording.settings.select(*SCOPE, "group", "max_attempts").where("max_attempts > 0")
     delivered = recording.events.where("kind = 'deliver' and observer <> 'broker' and message_id is not null")
     return delivered.join(F.broadcast(limits), [*SCOPE, "group"]).where("attempt >= max_attempts")
-
-
-def _readers(events: DataFrame) -> DataFrame:
-    """Return when each group began to poll a topic, and its filter if it used only one."""
-    requests = events.where("kind in ('receive', 'deliver') and group is not null and topic is not null")
-    filter_text = F.when(F.col("kind") == "deliver", F.coalesce("filter", F.lit("?")))
-    # By filter first, so that only numbers are aggregated over all rows: texts would fall back to a sort.
-    by_filter = requests.groupBy(*_GROUP, filter_text.alias("told")).agg(F.min(called()).alias("primed"))
-    by_group = by_filter.groupBy(*_GROUP).agg(
-        F.min("primed").alias("primed"), F.count("told").alias("filters"), F.max("told").alias("told")
-    )
-    # Without any delivery the filter of the group is unknown: it is taken to subscribe to everything.
-    with_filter = by_group.withColumn("wanted", F.coalesce("told", F.lit("TAG:*")))
-    return with_filter.where("wanted like 'TAG:%' and filters <= 1").drop("filters", "told")
 
 
 def _sent(recording: Recording) -> DataFrame:

@@ -81,6 +81,30 @@ def reset_groups(events: DataFrame) -> DataFrame:
     return F.broadcast(events.where("kind = 'reset'").select(*ACCOUNT, "group").distinct())
 
 
+def readers(events: DataFrame) -> DataFrame:
+    """Return when each group began to poll a topic, and its filter, for groups whose polls all had the same."""
+    requests = events.where("kind in ('receive', 'deliver') and group is not null and topic is not null")
+    # Old recordings tell the filter of a poll only in its deliveries.
+    filter_text = F.when(F.col("kind") == "deliver", F.coalesce("filter", F.lit("?"))).otherwise(
+        F.col("filter")
+    )
+    # By filter first, so that only numbers are aggregated over all rows: texts would fall back to a sort.
+    by_filter = requests.groupBy(*ACCOUNT, "topic", "group", filter_text.alias("told")).agg(
+        F.min(called()).alias("primed")
+    )
+    by_group = by_filter.groupBy(*ACCOUNT, "topic", "group").agg(
+        F.min("primed").alias("primed"), F.count("told").alias("filters"), F.max("told").alias("told")
+    )
+    # A group whose filter is unknown is taken to subscribe to everything.
+    with_filter = by_group.withColumn("wanted", F.coalesce("told", F.lit("TAG:*")))
+    return with_filter.where("filters <= 1").drop("filters", "told")
+
+
+def by_tags(groups: DataFrame) -> DataFrame:
+    """Return the readers whose filter is one of tags, so that it is known which messages it selects."""
+    return groups.where("wanted like 'TAG:%'")
+
+
 def trimmed(events: DataFrame) -> DataFrame:
     """Return the lowest offset left in each queue of which the broker deleted expired messages."""
     gone = events.where("kind = 'trim'").groupBy(*ACCOUNT, "topic", "broker", "queue")

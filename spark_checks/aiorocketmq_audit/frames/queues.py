@@ -10,11 +10,13 @@ from pyspark.sql import DataFrame, Window, functions as F
 from aiorocketmq_audit.frames.frame import ACCOUNT, SCOPE, Frame, Recording
 from aiorocketmq_audit.frames.places import (
     by_broker,
+    by_tags,
     called,
     earliest,
     not_attested,
     place,
     placed,
+    readers,
     reset_groups,
     scope,
     trimmed,
@@ -37,7 +39,7 @@ def stored(recording: Recording) -> DataFrame:
     """Return one row per stored message and group that it was due to; `came` is null if it was not delivered.
 
     Not included: messages with a receipt of another queue than the one they are read from, groups with a reset, an SQL
-    filter or a changed filter, and expired messages that the broker deleted.
+    filter or several filters, and expired messages that the broker deleted.
     """
     events = recording.events
     delivered = events.where("kind = 'deliver' and group is not null and coalesce(role, '') <> 'pull'")
@@ -47,6 +49,7 @@ def stored(recording: Recording) -> DataFrame:
         else delivered.where(F.col("t_wall_us") <= recording.passed_us)
     )
     passed = _passed(passing, recording.settings).join(reset_groups(events), [*ACCOUNT, "group"], "left_anti")
+    passed = passed.join(F.broadcast(by_tags(readers(events)).drop("primed")), list(_GROUP))
     sent = events.where(RECEIPT).select(
         *_QUEUE,
         "offset",
@@ -77,16 +80,15 @@ def stored(recording: Recording) -> DataFrame:
 
 
 def _passed(delivered: DataFrame, settings: DataFrame) -> DataFrame:
-    """Return the range that each group has read of each queue, or of each message group, and its filter if only one."""
+    """Return the range that each group has read of each queue, or of each message group."""
     order = F.broadcast(settings.select(*SCOPE, "group", "ordered"))
     first_attempts = delivered.where("attempt = 1 and offset is not null").join(
         order, [*SCOPE, "group"], "left"
     )
     # The unit that is read in order: a message group in ordered groups, else (null) the whole queue.
     lane = F.when(F.coalesce("ordered", F.lit(True)), F.coalesce("message_group", F.lit("")))
-    filter_text = F.coalesce("filter", F.lit("?")).alias("wanted")
-    # By filter first, with numbers only, so that no sort is needed.
-    read = first_attempts.groupBy(*_QUEUE, "group", lane.alias("lane"), filter_text).agg(
+    # Numbers only, so that no sort is needed.
+    read = first_attempts.groupBy(*_QUEUE, "group", lane.alias("lane")).agg(
         F.min("offset").alias("lowest"),
         F.max("offset").alias("highest"),
         F.max_by("t_wall_us", "offset").alias("at"),
@@ -94,17 +96,9 @@ def _passed(delivered: DataFrame, settings: DataFrame) -> DataFrame:
         F.max_by("seq", "offset").alias("seq"),
         F.min("t_wall_us").alias("first_at"),
     )
-    way, queue = Window.partitionBy(*_QUEUE, "group", "lane"), Window.partitionBy(*_QUEUE, "group")
-    # With another filter the begin of a message group may have been skipped legitimately.
-    one_filter = F.min("wanted").over(queue) == F.max("wanted").over(queue)
-    alone = read.withColumns(
-        {
-            "filters": F.count("*").over(way),
-            "began": F.when(one_filter, F.min("first_at").over(queue)),
-            "beyond": F.struct("at", "recorder", "seq"),
-        }
-    )
-    return alone.where("filters = 1").drop("filters", "at", "recorder", "seq", "first_at")
+    began = F.min("first_at").over(Window.partitionBy(*_QUEUE, "group"))
+    ranges = read.withColumns({"began": began, "beyond": F.struct("at", "recorder", "seq")})
+    return ranges.drop("at", "recorder", "seq", "first_at")
 
 
 def places(recording: Recording) -> DataFrame:
@@ -288,17 +282,21 @@ def slices(recording: Recording) -> DataFrame:
     before = F.lag("end").over(Window.partitionBy("way").orderBy("slice"))
     paired = by_slice.withColumn("before", before).where("before is not null")
     paired = paired.withColumn("since", F.greatest("before.at", "ready"))
+    # A poll with another filter may have found nothing that it wanted.
+    alike = readers(recording.events).select(F.xxhash64(*_GROUP).alias("poll"))
     polls = recording.events.where("kind = 'receive' and phase = 'ok' and invoked_us is not null").select(
         F.xxhash64(*_GROUP).alias("poll"),
         F.col("queue").alias("p_queue"),
         F.col("invoked_us").alias("p_from"),
         F.col("t_wall_us").alias("p_to"),
     )
-    stalled = paired.where(f"begin.at - since >= {STANDSTILL_US}")
+    stalled = paired.where(f"begin.at - since >= {STANDSTILL_US}").join(
+        F.broadcast(alike), "poll", "left_semi"
+    )
     polled = polls.join(
         F.broadcast(stalled.select("poll", "way", "slice", "queue", "since", "begin")), "poll"
     )
-    inside = polled.where("(p_queue is null or p_queue = queue) and p_from >= since and p_to < begin.at")
+    inside = polled.where("(p_queue is null or p_queue = queue) and p_from > since and p_to < begin.at")
     counted = inside.groupBy("way", "slice").agg(F.count("*").alias("polls"))
     return paired.join(F.broadcast(counted), ["way", "slice"], "left")
 

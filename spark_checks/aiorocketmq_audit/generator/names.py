@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+import numpy as np
 from aiorocketmq.recording_format import VERSION
 
-from aiorocketmq_audit.generator.columns import WORDS
+from aiorocketmq_audit.generator.columns import WORDS, Ints
 from aiorocketmq_audit.generator.shape import Shape
 from aiorocketmq_audit.generator.world import PICKED, PICKY, TAGS, TOPICS
 
@@ -49,9 +50,10 @@ class Names:
             "filter": ["TAG:*", "TAG:" + " || ".join(PICKED)],
         }
 
-    def filter_of(self, group: int) -> int:
-        """Return the index of a group's filter."""
-        return 1 if group == PICKY and group < self.shape.groups else 0
+    def filters_of(self, groups: Ints) -> Ints:
+        """Return the index of each group's filter."""
+        filters: Ints = ((groups == PICKY) & (groups < self.shape.groups)).astype(np.int64)
+        return filters
 
     def settings(self, group: int) -> dict[str, str]:
         """Return the settings in a group's `config` row."""

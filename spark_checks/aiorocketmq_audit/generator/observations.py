@@ -67,7 +67,7 @@ def broker(block: Block, settled: Settled, names: Names) -> Columns:
     )
     draft.some(messages["outcome"] <= UNCONFIRMED, stored, at=sent, invoked=sent)
     draft.add(len(settled.begin), _delivered(block, names), at=settled.begin)
-    poll = cells(_polled(block), recorder=0, phase="ok", code=_OK)
+    poll = cells(_polled(block, names), recorder=0, phase="ok", code=_OK)
     draft.add(len(answers["at"]), poll, at=answers["at"], invoked=answers["asked"] + 300)
     _settled_by_broker(draft, block, settled)
     return draft.table()
@@ -107,7 +107,7 @@ def clients(block: Block, settled: Settled, names: Names, chance: np.random.Gene
     """Return the rows that all clients record, each with its own recorder."""
     draft, attempts, answers = Draft(), block.attempts, block.answers
     _sends(draft, block, names, chance)
-    _receives(draft, block, chance)
+    _receives(draft, block, names, chance)
     recorder, outcome, number = attempts["client"], attempts["outcome"], attempts["delivery"]
     received_at, polled_at = answers["seen"][attempts["answer"]], answers["asked"][attempts["answer"]]
     who: Cells = {"recorder": recorder, "role": "push"}
@@ -143,10 +143,10 @@ def _sends(draft: Draft, block: Block, names: Names, chance: np.random.Generator
     draft.some(lost, unplaced, phase="info", at=call + GIVE_UP_US, invoked=call)
 
 
-def _receives(draft: Draft, block: Block, chance: np.random.Generator) -> None:
+def _receives(draft: Draft, block: Block, names: Names, chance: np.random.Generator) -> None:
     answers = block.answers
     received_at, polled_at, unseen = answers["seen"], answers["asked"], answers["unseen"] == 1
-    poll = cells(_polled(block), recorder=answers["client"], role="push")
+    poll = cells(_polled(block, names), recorder=answers["client"], role="push")
     draft.add(len(received_at), poll, phase="invoke", at=polled_at, rank=NONE)
     draft.some(~unseen, poll, phase="ok", at=received_at, invoked=polled_at, code=_OK)
     cut = received_at + chance.integers(1_000, 500_000, len(received_at))
@@ -210,19 +210,21 @@ def _of(block: Block) -> dict[str, Ints | int | str]:
     )
 
 
-def _polled(block: Block) -> dict[str, Ints | int | str]:
+def _polled(block: Block, names: Names) -> dict[str, Ints | int | str]:
     answers = block.answers
     who = _client(answers["client"], answers["stray"])
-    about: Cells = {"group": answers["group"], "topic": answers["topic"]}
+    about: Cells = {name: answers[name] for name in ("group", "topic")}
+    wanted = names.filters_of(answers["group"])
     rank = (answers["number"] + 1) * _LARGEST
-    return cells(about, kind="receive", op_id=answers["number"] * _OPS, client_id=who, rank=rank)
+    return cells(
+        about, kind="receive", op_id=answers["number"] * _OPS, client_id=who, filter=wanted, rank=rank
+    )
 
 
 def _delivered(block: Block, names: Names) -> dict[str, Ints | int | str]:
     messages, attempts = block.messages, block.attempts
     of, number = attempts["message"], attempts["delivery"]
     answer = block.answers["number"][attempts["answer"]]
-    filters = np.array([names.filter_of(group) for group in range(len(names.groups))], np.int64)
     return cells(
         {name: each[of] for name, each in _content(messages).items() if isinstance(each, np.ndarray)},
         _of(block),
@@ -238,7 +240,7 @@ def _delivered(block: Block, names: Names) -> dict[str, Ints | int | str]:
         auto_renew=0,
         born_us=messages["sent"][of] - 1_000,
         store_us=messages["store"][of],
-        filter=filters[attempts["group"]],
+        filter=names.filters_of(attempts["group"]),
         props_sha=0,
     )
 

@@ -2,8 +2,9 @@
 
 INV-FAIR  There are no 60 s between two first deliveries from a queue to a group during which the later message was
           available and a poll of the group was begun and answered. Not judged: ordered groups, in which a message may
-          wait for others, and lite topics, in which it waits for subscribers. As observed by a client it is possible
-          only: deliveries to other members are unknown.
+          wait for others, lite topics, in which it waits for subscribers, and groups with several filters, in which it
+          waits for a member that wants it. As observed by a client it is possible only: deliveries to other members
+          are unknown.
 """
 
 from __future__ import annotations

@@ -4,7 +4,8 @@ INV-LOSS-MID  Between the lowest and the highest offset that a group was first d
               that matches its filter was delivered to it. An ordered group does not deliver a message group while one
               of its messages is leased: there the rule applies to each message group separately, and a message group
               does not begin behind a message that was stored while the group already read the queue (INV-ORD-GAP). The
-              rest of the queue is not judged: it may still be delivered.
+              rest of the queue is not judged: it may still be delivered. Groups with several filters are not judged
+              either: members with narrower ones pass over messages.
 INV-LOSS      After a group was drained (empty polls for long enough), every message due to it is settled.
 
 As observed by a client both are possible, not proven, since deliveries to other consumers of the group are unknown; if

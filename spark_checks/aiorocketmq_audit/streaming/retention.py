@@ -127,10 +127,11 @@ def _places(old: DataFrame, any_us: int) -> DataFrame:
 
 
 def _alone(old: DataFrame) -> DataFrame:
-    """Return the latest commit in each queue, the first poll of each group, and each member's last lock request."""
+    """Return the latest commit in each queue, each group's first poll with each filter, and each member's last lock
+    request."""
     rank = "if(kind = 'receive', -t_wall_us, t_wall_us * 1024 + (seq & 1023))"
     member = f"if({_IS_LOCK}, xxhash64(recorder, client_id, epoch), null)"
-    whose = f"xxhash64(kind, phase, {_ACCOUNT}, topic, `group`, broker, queue, {member})"
+    whose = f"xxhash64(kind, phase, {_ACCOUNT}, topic, `group`, broker, queue, filter, {member})"
     rows = old.where(f"(kind in ('commit', 'receive') or {_IS_LOCK}) and message_id is null")
     alone = rows.groupBy(F.expr(whose))
     return alone.agg(F.expr(f"max_by(key, {rank}) as key")).select("key")

@@ -115,6 +115,40 @@ def _(h: History) -> None:
     beginning(h, sent=2, second="TAG:paid||")
 
 
+def also_asked(h: History, wanted: str | None, **more: Any) -> None:
+    """What was passed over, by a group of which another member got nothing."""
+    passing(h)
+    h.poll(1, 2, observer="broker", filter=wanted, **more)
+
+
+@history("who wanted less may have passed over it")
+def _(h: History) -> None:
+    also_asked(h, "TAG:paid")
+
+
+@history("who wanted the same did not", ("INV-LOSS-MID", "broken"))
+def _(h: History) -> None:
+    also_asked(h, "TAG:*")
+
+
+@history("a poll that tells no filter excuses nothing", ("INV-LOSS-MID", "broken"))
+def _(h: History) -> None:
+    also_asked(h, None)
+
+
+@history("who wanted less in another topic or group", ("INV-LOSS-MID", "broken"))
+def _(h: History) -> None:
+    also_asked(h, "TAG:paid", topic="u")
+    h.poll(1, 2, observer="broker", filter="TAG:paid", group="f")
+
+
+@history("who wanted less in another queue may have asked here, too")
+def _(h: History) -> None:
+    passing(h)
+    h.send("/9", 0, observer="broker", broker="b", queue=1, offset=9, tag="paid")
+    h.deliver("/9", 1, observer="broker", body_sha="body", queue=1, tag="paid", filter="TAG:paid")
+
+
 @history("what lies behind may yet come")
 def _(h: History) -> None:
     passing(h, last=0)

@@ -283,6 +283,18 @@ def _(h: History) -> None:
     standing(h, 61)
 
 
+@history("a queue waits for a member that wants its messages")
+def _(h: History) -> None:
+    standing(h, 61, polled=False)
+    h.poll(20, 40, observer="broker", filter="TAG:paid")
+
+
+@history("a queue is not asked again while its answer is on its way")
+def _(h: History) -> None:
+    standing(h, 61, polled=False, stored=0)
+    h.poll(0, 1, observer="broker")
+
+
 @history("a queue stands still, for all that a client knows", ("INV-FAIR", "possible"))
 def _(h: History) -> None:
     standing(h, 61, observer="client")

@@ -163,17 +163,14 @@ def passed_over(observation: Observation) -> Iterator[Violation]:
     begins = dict[tuple[Any, ...], float]()
     for *queue, group, _ in windows:
         mine = [row for key, more in windows.items() if key[:-1] == (*queue, group) for row in more]
-        # Under another filter the begin of a message group may have been passed over rightly.
-        one_filter = len({row.get("filter") for row in mine}) == 1
-        begins[*queue, group] = min(row["t_wall_us"] for row in mine) if one_filter else FOREVER
+        begins[*queue, group] = min(row["t_wall_us"] for row in mine)
     # Each lost message is reported once.
     delivered = {
         (row["group"], row["message_id"]) for row in observation.of("deliver") if row.get("role") != "pull"
     }
     for (*queue, group, lane), rows in windows.items():
-        filters = {row.get("filter") for row in rows}
-        expression = filters.pop()
-        if filters or expression is None or not expression.startswith("TAG:"):
+        expression = _wanted(observation, rows[0]["topic"], group)
+        if expression is None:
             continue
         if not observation.is_broker and observation.settings_of(group).from_broker:
             continue
@@ -192,6 +189,13 @@ def passed_over(observation: Observation) -> Iterator[Violation]:
                 yield Violation("loss", "INV-LOSS-MID", BROKEN if observation.is_broker else POSSIBLE, row)
 
 
+def _wanted(observation: Observation, topic: str, group: str) -> str | None:
+    """The tags that a group asks for; None if they are unknown, or not always the same."""
+    filters = observation.filters_of(topic, group)
+    expression = next(iter(filters), "TAG:*")
+    return expression if len(filters) <= 1 and expression.startswith("TAG:") else None
+
+
 def drained(observation: Observation) -> Iterator[Violation]:
     """Yield messages that a drained group has neither settled nor dead-lettered (INV-LOSS)."""
     reset = {row["group"] for row in observation.of("reset")}
@@ -199,9 +203,8 @@ def drained(observation: Observation) -> Iterator[Violation]:
         topic, group = drain["topic"], drain["group"]
         mine = [row for row in observation.rows if (row.get("topic"), row.get("group")) == (topic, group)]
         polls = [row for row in mine if row["kind"] in ("receive", "deliver")]
-        filters = {row.get("filter") or "?" for row in polls if row["kind"] == "deliver"}
-        expression = next(iter(filters), "TAG:*")
-        if not polls or len(filters) > 1 or not expression.startswith("TAG:") or group in reset:
+        expression = _wanted(observation, topic, group)
+        if not polls or expression is None or group in reset:
             continue
         settings = observation.settings_of(group)
         if settings.from_broker and not observation.is_broker:

@@ -84,6 +84,14 @@ class Observation:
         """The time of the last event."""
         return max(int(row["t_wall_us"]) for row in self.rows)
 
+    def filters_of(self, topic: str, group: str) -> set[str]:
+        """Return the filters with which a group polled a topic; a poll of an old recording has none, unless it
+        delivered something."""
+        mine = [row for row in self.rows if (row.get("topic"), row.get("group")) == (topic, group)]
+        polls = {row.get("filter") for row in mine if row["kind"] == "receive"}
+        delivered = {row.get("filter") or "?" for row in mine if row["kind"] == "deliver"}
+        return {each for each in polls | delivered if each is not None}
+
     def settings_of(self, group: str) -> Settings:
         """Return the settings of a group."""
         return self.settings.get(group, Settings())

@@ -11,10 +11,10 @@ from aiorocketmq_fake.core.records.timers import Timer
 from aiorocketmq_fake.core.state import State
 from aiorocketmq_fake.core.values.codes import Code, Refusal
 from aiorocketmq_fake.core.values.events import PollParked, ReceiveEnded
-from aiorocketmq_fake.core.values.model import Parked, StoredMessage
+from aiorocketmq_fake.core.values.model import Parked, PullRequest, ReceiveRequest, StoredMessage
 
 Key = str | int
-RequestT = TypeVar("RequestT")
+RequestT = TypeVar("RequestT", bound=ReceiveRequest | PullRequest)
 
 
 class Poll(Timer, Generic[RequestT]):
@@ -91,22 +91,32 @@ class PollBook(Generic[RequestT]):
         if full or len(self.waiting.get(topic, {}).get(key, ())) > profile.polls_per_key:
             raise Refusal(Code.TOO_MANY_REQUESTS, f"Too many polls wait on topic {topic}; try again later.")
 
-    def park(self, poll: Poll[RequestT], group: str) -> Parked:
+    def park(self, poll: Poll[RequestT]) -> Parked:
         """Park a poll until it is answered or times out."""
         state = self._state
         self._by_id[poll.id] = poll
         insort(self.waiting.setdefault(poll.topic, {}).setdefault(poll.key, []), poll, key=_order)
         state.timers.set(poll, poll.until, self._expire)
         until = poll.until / 1000
-        state.events.append(PollParked(state.at, poll.id, group, poll.topic, poll.client_id, until))
+        state.events.append(
+            PollParked(state.at, poll.id, poll.request.group, poll.topic, poll.client_id, until)
+        )
         return Parked(poll.id, until)
 
-    def report_end(self, poll: Poll[RequestT], group: str, code: Code, messages: int) -> None:
+    def report_end(self, poll: Poll[RequestT], code: Code, messages: int) -> None:
         """Emit the event that a poll, parked or not, was answered."""
-        at, asked_at = self._state.at, poll.asked / 1000
         self._state.events.append(
             ReceiveEnded(
-                at, group, poll.topic, poll.client_id, poll.id, asked_at, code, messages, poll.cancelled
+                self._state.at,
+                poll.request.group,
+                poll.topic,
+                poll.client_id,
+                poll.id,
+                poll.asked / 1000,
+                poll.request.filter,
+                code,
+                messages,
+                poll.cancelled,
             )
         )
 

@@ -48,7 +48,7 @@ class Pulling:
         if result is not None or poll.until <= state.now:
             return self._tell(poll, result or self._nothing(request))
         self._polls.check_room(request.topic, request.queue_id)
-        return self._polls.park(poll, request.group)
+        return self._polls.park(poll)
 
     def cancel(self, poll: PullPoll) -> None:
         """Cancel a parked pull: its caller disconnected."""
@@ -125,7 +125,7 @@ class Pulling:
         self._state.outputs.append(PollAnswered(poll.id, self._tell(poll, result)))
 
     def _tell(self, poll: PullPoll, result: Pulled) -> Pulled:
-        self._polls.report_end(poll, poll.request.group, result.code, len(result.messages))
+        self._polls.report_end(poll, result.code, len(result.messages))
         return result
 
 

@@ -79,7 +79,7 @@ class Receiving:
         if wait <= milliseconds(profile.polling_margin):
             return self._finish(poll, deliveries, dropped)
         poll.until -= milliseconds(profile.polling_margin)
-        return self._polls.park(poll, request.group)
+        return self._polls.park(poll)
 
     def cancel(self, poll: ReceivePoll) -> None:
         """Cancel a parked receive: its caller disconnected (R5.7)."""
@@ -403,7 +403,7 @@ class Receiving:
             result = Received(Code.MESSAGE_NOT_FOUND, "no match message")
         else:
             result = Received(state.profile.empty_receive_code, "no new message")
-        self._polls.report_end(poll, poll.request.group, result.code, len(result.deliveries))
+        self._polls.report_end(poll, result.code, len(result.deliveries))
         if deliveries and lost:
             self._leasing.release_deliveries(tuple(delivery.receipt_handle for delivery in deliveries))
         return result

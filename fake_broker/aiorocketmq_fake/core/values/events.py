@@ -132,6 +132,7 @@ class ReceiveEnded:
     client_id: str
     batch: int
     asked_at: float
+    filter: FilterExpression
     code: Code
     messages: int
     cancelled: bool = False
@@ -155,7 +156,6 @@ class Delivered:
     receive_attempt: str
     """Attempt id of the receive, empty when it had none."""
     filter: FilterExpression
-    """The lease length that the receive requested."""
 
 
 @value
