@@ -1,5 +1,5 @@
 """Exemptions, which permit a broker to break a promise: resets, clients that left, restarts, lost answers, locks of
-whole queues, and queues that moved to another member.
+whole queues, queues that moved to another member, and members of one group with different filters.
 
 Exemptions are looked up for findings only, which are few, by keys of the group, the client, or the run and case.
 A change of the lease (E1) is part of the frame `deliveries`; an answer that was repeated (E6) part of the rules.
@@ -13,7 +13,7 @@ from pyspark.sql import Column, DataFrame, Window, functions as F
 
 from aiorocketmq_audit.frames.deliveries import deliveries
 from aiorocketmq_audit.frames.frame import ACCOUNT, SCOPE, Recording
-from aiorocketmq_audit.frames.places import called, place
+from aiorocketmq_audit.frames.places import called, place, polled, readers
 from aiorocketmq_audit.frames.queues import assigned
 from aiorocketmq_audit.frames.settings import LATE_MS
 from aiorocketmq_audit.recording.schema import BY_QUEUE, GRAIN
@@ -21,6 +21,7 @@ from aiorocketmq_audit.rules.queues import REBALANCE_US
 
 RESET, OWNER_GONE, RESTARTED, QUEUE_LOCKED = "reset", "owner gone", "restart", "queue locked"
 ASSIGNED, SENT_TWICE, ANSWER_LOST, MOVED = "assigned anew", "sent twice", "answer lost", "queue moved"
+FILTERS_DIFFER = "filters differ"
 
 FLUSH_US = 6_000_000
 """Acks of this many microseconds before a restart may be lost (live-broker-consumption.md 12)."""
@@ -87,8 +88,12 @@ def exempted(findings: DataFrame, recording: Recording) -> DataFrame:
     events = recording.events
     by_marks = _between(findings, marks(events))
     by_answers = _answer_lost(findings, events).select("id", F.lit(ANSWER_LOST).alias("lost"))
-    joined = findings.join(by_answers, "id", "left").join(by_marks, "id", "left")
-    return joined.withColumn("exemption", F.coalesce("exemption", "lost", "marked")).drop("lost", "marked")
+    by_filters = _filters_differ(findings, events).select("id", F.lit(FILTERS_DIFFER).alias("differ"))
+    joined = (
+        findings.join(by_answers, "id", "left").join(by_marks, "id", "left").join(by_filters, "id", "left")
+    )
+    exemption = F.coalesce("exemption", "lost", "marked", "differ")
+    return joined.withColumn("exemption", exemption).drop("lost", "marked", "differ")
 
 
 def _between(findings: DataFrame, marked: DataFrame) -> DataFrame:
@@ -127,6 +132,16 @@ def _answer_lost(findings: DataFrame, events: DataFrame) -> DataFrame:
     candidates = findings.where(is_candidate).select("id", "poll", "missing", "second")
     joined = candidates.join(lost, "poll").where("asked_us <= second.at")
     return joined.groupBy("id", "missing").agg(F.count("*").alias("n")).where("missing <= n")
+
+
+def _filters_differ(findings: DataFrame, events: DataFrame) -> DataFrame:
+    """Return findings of groups that polled a topic with several filters (E9): members with narrower ones pass over
+    messages, which are settled by that without a trace."""
+    differing = (
+        polled(events).where("filters > 1").select(F.xxhash64(*SCOPE, "group").alias("gid")).distinct()
+    )
+    candidates = findings.where(f"exemption is null and array_contains(exemptions, '{FILTERS_DIFFER}')")
+    return candidates.join(F.broadcast(differing), "gid", "left_semi")
 
 
 def queue_locked(findings: DataFrame, recording: Recording) -> DataFrame:
@@ -199,6 +214,9 @@ def _queue(topic: Column) -> Column:
 def with_open_polls(findings: DataFrame, events: DataFrame) -> DataFrame:
     """Return late messages for which a poll of their group was open while they were late, until it was answered. For
     messages that were never redelivered, the end of the observation is used instead of the delivery."""
+    # A poll with another filter may not have been for this message.
+    alike = readers(events).select(F.xxhash64(*ACCOUNT, "topic", "group").alias("poll"))
+    findings = findings.join(F.broadcast(alike), "poll", "left_semi")
     ended = events.groupBy(F.xxhash64(*ACCOUNT).alias("account")).agg(F.max("t_wall_us").alias("ended_us"))
     answered = events.where("kind = 'receive' and phase = 'ok' and invoked_us is not null")
     begun = F.floor(F.col("invoked_us") / SLICE_US)

@@ -81,8 +81,8 @@ def reset_groups(events: DataFrame) -> DataFrame:
     return F.broadcast(events.where("kind = 'reset'").select(*ACCOUNT, "group").distinct())
 
 
-def readers(events: DataFrame) -> DataFrame:
-    """Return when each group began to poll a topic, and its filter, for groups whose polls all had the same."""
+def polled(events: DataFrame) -> DataFrame:
+    """Return when each group began to poll a topic, the number of filters in its polls, and one of them."""
     requests = events.where("kind in ('receive', 'deliver') and group is not null and topic is not null")
     # Old recordings tell the filter of a poll only in its deliveries.
     filter_text = F.when(F.col("kind") == "deliver", F.coalesce("filter", F.lit("?"))).otherwise(
@@ -92,17 +92,36 @@ def readers(events: DataFrame) -> DataFrame:
     by_filter = requests.groupBy(*ACCOUNT, "topic", "group", filter_text.alias("told")).agg(
         F.min(called()).alias("primed")
     )
-    by_group = by_filter.groupBy(*ACCOUNT, "topic", "group").agg(
-        F.min("primed").alias("primed"), F.count("told").alias("filters"), F.max("told").alias("told")
+    return by_filter.groupBy(*ACCOUNT, "topic", "group").agg(
+        F.min("primed").alias("primed"),
+        F.count("told").alias("filters"),
+        # A group whose filter is unknown is taken to subscribe to everything.
+        F.coalesce(F.max("told"), F.lit("TAG:*")).alias("wanted"),
     )
-    # A group whose filter is unknown is taken to subscribe to everything.
-    with_filter = by_group.withColumn("wanted", F.coalesce("told", F.lit("TAG:*")))
-    return with_filter.where("filters <= 1").drop("filters", "told")
+
+
+def readers(events: DataFrame) -> DataFrame:
+    """Return when each group began to poll a topic, and its filter, for groups whose polls all had the same."""
+    return polled(events).where("filters <= 1").drop("filters")
 
 
 def by_tags(groups: DataFrame) -> DataFrame:
     """Return the readers whose filter is one of tags, so that it is known which messages it selects."""
     return groups.where("wanted like 'TAG:%'")
+
+
+def without_suspended(delivered: DataFrame, events: DataFrame) -> DataFrame:
+    """Drop deliveries of messages that their group suspended before: they come again under the same attempt number,
+    for which Apache's servers report the offset in the retry topic."""
+    message = F.xxhash64(*ACCOUNT, "group", "message_id").alias("suspended")
+    suspended = events.where("kind = 'change' and reason = 'suspend'").groupBy(message)
+    at = suspended.agg(F.min(called()).alias("suspended_at"))
+    return (
+        delivered.withColumn("suspended", message)
+        .join(F.broadcast(at), "suspended", "left")
+        .where("suspended_at is null or t_wall_us < suspended_at")
+        .drop("suspended", "suspended_at")
+    )
 
 
 def trimmed(events: DataFrame) -> DataFrame:

@@ -20,6 +20,7 @@ from aiorocketmq_audit.frames.places import (
     reset_groups,
     scope,
     trimmed,
+    without_suspended,
 )
 from aiorocketmq_audit.frames.tags import is_unwanted
 from aiorocketmq_audit.recording.schema import GRAIN, READ
@@ -48,7 +49,9 @@ def stored(recording: Recording) -> DataFrame:
         if recording.passed_us is None
         else delivered.where(F.col("t_wall_us") <= recording.passed_us)
     )
-    passed = _passed(passing, recording.settings).join(reset_groups(events), [*ACCOUNT, "group"], "left_anti")
+    passed = _passed(passing, events, recording.settings).join(
+        reset_groups(events), [*ACCOUNT, "group"], "left_anti"
+    )
     passed = passed.join(F.broadcast(by_tags(readers(events)).drop("primed")), list(_GROUP))
     sent = events.where(RECEIPT).select(
         *_QUEUE,
@@ -79,10 +82,10 @@ def stored(recording: Recording) -> DataFrame:
     return placed(by_wish, "place", "beyond").where("place is not null")
 
 
-def _passed(delivered: DataFrame, settings: DataFrame) -> DataFrame:
+def _passed(delivered: DataFrame, events: DataFrame, settings: DataFrame) -> DataFrame:
     """Return the range that each group has read of each queue, or of each message group."""
     order = F.broadcast(settings.select(*SCOPE, "group", "ordered"))
-    first_attempts = delivered.where("attempt = 1 and offset is not null").join(
+    first_attempts = without_suspended(delivered.where("attempt = 1 and offset is not null"), events).join(
         order, [*SCOPE, "group"], "left"
     )
     # The unit that is read in order: a message group in ordered groups, else (null) the whole queue.
@@ -110,7 +113,7 @@ def places(recording: Recording) -> DataFrame:
     # are redelivered as first attempts, for which Apache's servers report the offset in the retry topic.
     lost = events.where("kind = 'receive' and phase = 'info' and observer = 'client'")
     lost = lost.groupBy(reader.alias("reader")).agg(F.min(called()).alias("lost_at"))
-    named = events.where(f"({RECEIPT}) or ({FIRST})").withColumn("reader", reader)
+    named = without_suspended(events.where(f"({RECEIPT}) or ({FIRST})"), events).withColumn("reader", reader)
     named = named.join(F.broadcast(lost), "reader", "left").where(
         "kind = 'send' or lost_at is null or t_wall_us < lost_at"
     )

@@ -24,7 +24,7 @@ CHECK = Check(
 NEVER = 1 << 62
 """The end of intervals without an end."""
 
-EXEMPTIONS = ("reset", "restart")
+EXEMPTIONS = ("reset", "restart", "filters differ")
 
 _JUDGED = "number = 1 and ordered and grouped and offset is not null"
 # With a higher number it is not the first attempt, even if the earlier ones are not recorded.

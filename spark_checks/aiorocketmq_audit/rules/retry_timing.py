@@ -4,9 +4,10 @@ INV-EARLY   After a change of its lease that requested a retry, a message is not
 INV-LATE    If a lease expired and a poll of the group is open from then until the bound, the message is redelivered
             by then. Without such a poll it is not judged.
 
-INV-LATE does not apply to ordered groups, in which earlier messages go first, nor to deliveries by a poll that was open
-when the lease expired: servers before 5.4 do not wake polls for redeliveries (live-broker-consumption V1). A message
-that the broker recorded as settled, or that reached its last attempt, is not late.
+INV-LATE does not apply to ordered groups, in which earlier messages go first, to groups with several filters, whose
+polls may be for other messages, nor to deliveries by a poll that was open when the lease expired: servers before 5.4 do
+not wake polls for redeliveries (live-broker-consumption V1). A message that the broker recorded as settled, or that
+reached its last attempt, is not late.
 """
 
 from __future__ import annotations

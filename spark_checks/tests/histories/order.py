@@ -17,6 +17,31 @@ def _(h: History) -> None:
     h.deliver("x/1", 4.999)
 
 
+def differing(h: History, wanted: str = "TAG:*") -> None:
+    h.deliver("x/1", 0)
+    h.deliver("x/2", 1)
+    h.deliver("x/0", 2)
+    h.poll(0, 3, filter=wanted)
+
+
+@history(
+    "a member with another filter may have passed over them (E9)",
+    ("INV-ORD", "exempted"),
+    ("INV-ORD-FIRST", "exempted"),
+    ordered=True,
+)
+def _(h: History) -> None:
+    differing(h, "TAG:paid")
+
+
+@history(
+    "order of those that want the same", ("INV-ORD", "broken"), ("INV-ORD-FIRST", "broken"), ordered=True
+)
+def _(h: History) -> None:
+    differing(h)
+    h.poll(0, 3, topic="u", group="f", filter="TAG:paid")
+
+
 @history("other message groups do not wait", ordered=True)
 def _(h: History) -> None:
     h.deliver("x/0", 0)

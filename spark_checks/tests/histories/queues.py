@@ -255,6 +255,24 @@ def _(h: History) -> None:
     committed(h, 6, 2)
 
 
+def suspended(h: History, **to: Any) -> None:
+    """A group suspends a message; then it, or another group, is delivered it where another message is."""
+    given = h.deliver("/0", 0, queue=0)
+    h.settle("change", given, 1, seconds=20, reason="suspend")
+    h.deliver("/5", 2, queue=1)
+    h.deliver("/0", 21, queue=1, offset=5, **to)
+
+
+@history("a suspended message comes from a place of its own")
+def _(h: History) -> None:
+    suspended(h)
+
+
+@history("what another group suspended comes from its place", ("INV-OFFSET", "broken"))
+def _(h: History) -> None:
+    suspended(h, group="other")
+
+
 @history("members of a broadcast have progress of their own")
 def _(h: History) -> None:
     for at, client in enumerate(("c1", "c2")):

@@ -32,6 +32,13 @@ def _(h: History) -> None:
     h.deliver("/0", 25.001, attempt=2)
 
 
+@history("a poll with another filter does not wait for it")
+def _(h: History) -> None:
+    h.deliver("/0", 0, hold=10)
+    h.poll(9, 26, filter="TAG:paid")
+    h.deliver("/0", 25.001, attempt=2)
+
+
 @history("a server need not wake a poll that was out already")
 def _(h: History) -> None:
     h.deliver("/0", 0, hold=10)

@@ -154,8 +154,8 @@ def passed_over(observation: Observation) -> Iterator[Violation]:
     reset = {row["group"] for row in observation.of("reset")}
     left = _left(observation)
     windows: dict[tuple[Any, ...], list[Row]] = defaultdict(list)
-    for row in _leased(observation):
-        if row["attempt"] == 1 and row.get("offset") is not None and row["group"] not in reset:
+    for row in observation.firsts():
+        if _is_leased(observation, row) and row["group"] not in reset:
             # An ordered group leaves a message group alone while one of its messages is end.
             is_free = observation.settings_of(row["group"]).ordered is False
             lane = None if is_free else row.get("message_group") or ""
@@ -251,13 +251,12 @@ def _last_drains(observation: Observation) -> list[Row]:
 
 
 def _leased(observation: Observation) -> list[Row]:
-    return [
-        row
-        for row in observation.of("deliver")
-        if row.get("role") != "pull"
-        and row.get("group")
-        and not observation.settings_of(row["group"]).broadcast
-    ]
+    return [row for row in observation.of("deliver") if _is_leased(observation, row)]
+
+
+def _is_leased(observation: Observation, row: Row) -> bool:
+    group = row.get("group")
+    return row.get("role") != "pull" and group is not None and not observation.settings_of(group).broadcast
 
 
 def _receipts(observation: Observation) -> list[Row]:

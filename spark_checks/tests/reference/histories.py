@@ -92,6 +92,22 @@ class Observation:
         delivered = {row.get("filter") or "?" for row in mine if row["kind"] == "deliver"}
         return {each for each in polls | delivered if each is not None}
 
+    def firsts(self) -> list[Row]:
+        """Return first attempts with an offset; not those of a message that the group suspended before, whose offset
+        may be one of the retry topic."""
+        suspended: dict[tuple[str, str], int] = {}
+        for row in self.of("change"):
+            if row.get("reason") == "suspend":
+                key = row["group"], row["message_id"]
+                suspended[key] = min(begin(row), suspended.get(key, begin(row)))
+        return [
+            row
+            for row in self.of("deliver")
+            if row["attempt"] == 1
+            and row.get("offset") is not None
+            and row["t_wall_us"] < suspended.get((row["group"], row["message_id"]), FOREVER)
+        ]
+
     def settings_of(self, group: str) -> Settings:
         """Return the settings of a group."""
         return self.settings.get(group, Settings())

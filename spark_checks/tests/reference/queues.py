@@ -141,10 +141,8 @@ def places(observation: Observation) -> Iterator[Violation]:
     ]
     firsts = [
         row
-        for row in observation.of("deliver")
-        if row["attempt"] == 1
-        and row.get("offset") is not None
-        and row.get("lite_topic") is None
+        for row in observation.firsts()
+        if row.get("lite_topic") is None
         and not any(poll["group"] == row["group"] and begin(poll) <= row["t_wall_us"] for poll in lost)
     ]
     for rows in _by([*_receipts(observation), *firsts], "topic", "broker", "queue", "offset").values():
