@@ -21,7 +21,7 @@ class Recording:
     settings: DataFrame
     """The result of `frames.settings`, cached."""
     kinds: Mapping[str, int]
-    """Number of events by kind."""
+    """Number of events by kind, and those that `Gates.kinds` counts besides."""
     ended_us: int
     has_open_calls: bool
     """Some acks, changes or forwards have no answer."""

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from pyspark.sql import Column, DataFrame, functions as F
 
-from aiorocketmq_audit.frames.frame import ACCOUNT, SCOPE
+from aiorocketmq_audit.frames.frame import ACCOUNT, SCOPE, Recording
+from aiorocketmq_audit.recording.schema import SUSPENDED
 
 
 def place() -> Column:
@@ -110,11 +111,13 @@ def by_tags(groups: DataFrame) -> DataFrame:
     return groups.where("wanted like 'TAG:%'")
 
 
-def without_suspended(delivered: DataFrame, events: DataFrame) -> DataFrame:
+def without_suspended(delivered: DataFrame, recording: Recording) -> DataFrame:
     """Drop deliveries of messages that their group suspended before: they come again under the same attempt number,
     for which Apache's servers report the offset in the retry topic."""
+    if not recording.kinds.get("suspend"):
+        return delivered
     message = F.xxhash64(*ACCOUNT, "group", "message_id").alias("suspended")
-    suspended = events.where("kind = 'change' and reason = 'suspend'").groupBy(message)
+    suspended = recording.events.where(SUSPENDED).groupBy(message)
     at = suspended.agg(F.min(called()).alias("suspended_at"))
     return (
         delivered.withColumn("suspended", message)

@@ -49,9 +49,7 @@ def stored(recording: Recording) -> DataFrame:
         if recording.passed_us is None
         else delivered.where(F.col("t_wall_us") <= recording.passed_us)
     )
-    passed = _passed(passing, events, recording.settings).join(
-        reset_groups(events), [*ACCOUNT, "group"], "left_anti"
-    )
+    passed = _passed(passing, recording).join(reset_groups(events), [*ACCOUNT, "group"], "left_anti")
     passed = passed.join(F.broadcast(by_tags(readers(events)).drop("primed")), list(_GROUP))
     sent = events.where(RECEIPT).select(
         *_QUEUE,
@@ -82,10 +80,10 @@ def stored(recording: Recording) -> DataFrame:
     return placed(by_wish, "place", "beyond").where("place is not null")
 
 
-def _passed(delivered: DataFrame, events: DataFrame, settings: DataFrame) -> DataFrame:
+def _passed(delivered: DataFrame, recording: Recording) -> DataFrame:
     """Return the range that each group has read of each queue, or of each message group."""
-    order = F.broadcast(settings.select(*SCOPE, "group", "ordered"))
-    first_attempts = without_suspended(delivered.where("attempt = 1 and offset is not null"), events).join(
+    order = F.broadcast(recording.settings.select(*SCOPE, "group", "ordered"))
+    first_attempts = without_suspended(delivered.where("attempt = 1 and offset is not null"), recording).join(
         order, [*SCOPE, "group"], "left"
     )
     # The unit that is read in order: a message group in ordered groups, else (null) the whole queue.
@@ -113,7 +111,8 @@ def places(recording: Recording) -> DataFrame:
     # are redelivered as first attempts, for which Apache's servers report the offset in the retry topic.
     lost = events.where("kind = 'receive' and phase = 'info' and observer = 'client'")
     lost = lost.groupBy(reader.alias("reader")).agg(F.min(called()).alias("lost_at"))
-    named = without_suspended(events.where(f"({RECEIPT}) or ({FIRST})"), events).withColumn("reader", reader)
+    named = without_suspended(events.where(f"({RECEIPT}) or ({FIRST})"), recording)
+    named = named.withColumn("reader", reader)
     named = named.join(F.broadcast(lost), "reader", "left").where(
         "kind = 'send' or lost_at is null or t_wall_us < lost_at"
     )

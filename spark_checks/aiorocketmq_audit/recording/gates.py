@@ -19,7 +19,7 @@ from pyspark.sql import DataFrame, Row, functions as F
 
 from aiorocketmq_audit.failures import explained, unreadable
 from aiorocketmq_audit.recording.clocks import COUNTED, STEP_US, bounds, disagreements
-from aiorocketmq_audit.recording.schema import READ
+from aiorocketmq_audit.recording.schema import READ, SUSPENDED
 from aiorocketmq_audit.recording.validation import WRONG, check_version, refuse_value
 
 OPERATIONS = (
@@ -50,6 +50,7 @@ _COUNTED = {
     "named": "count(op_id)",
     "names": "bit_xor(if(op_id is null, null, xxhash64(op_id)))",
     "pull": f"count_if({READ})",
+    "suspend": f"count_if({SUSPENDED})",
     "from_us": "min(t_wall_us)",
     "to_us": "max(t_wall_us)",
     **COUNTED,
@@ -88,7 +89,8 @@ class Gates:
     started_us: int | None
     ended_us: int | None
     kinds: Mapping[str, int] = field(default_factory=dict)
-    """Rows by kind, and `pull`: deliveries to consumers that own whole queues, pull consumers or not."""
+    """Rows by kind, `pull`: deliveries to consumers that own whole queues, pull consumers or not, and `suspend`:
+    suspensions of messages."""
     operations: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
     """By kind: operations begun, and their outcomes: `attempted`, `ok`, `fail`, `info`, of which `unanswered`
     (INV-CONSERVE)."""
@@ -170,9 +172,9 @@ def judged(
 ) -> Gates:
     """Return the gates for `counts`. `distinct` has the number of distinct rows of recorders with duplicates; `flaws`
     are further reasons for which the verdict cannot be valid."""
-    recorders, kinds = by_recorder(rows), Counter({"pull": sum(row.pull for row in rows)})
+    recorders, kinds = by_recorder(rows), Counter[str]()
     for row in rows:
-        kinds[row.kind] += row.n
+        kinds.update({row.kind: row.n, "pull": row.pull, "suspend": row.suspend})
     started, ended = (
         {row.recorder for row in rows if row.kind == f"recorder.{at}"} for at in ("start", "end")
     )

@@ -19,7 +19,18 @@ from pyspark.sql.types import (
     StructType,
 )
 
-__all__ = ["BY_QUEUE", "COLUMNS", "ESSENTIAL", "GRAIN", "RANGES", "READ", "RECORDING", "REQUIRED", "VERSION"]
+__all__ = [
+    "BY_QUEUE",
+    "COLUMNS",
+    "ESSENTIAL",
+    "GRAIN",
+    "RANGES",
+    "READ",
+    "RECORDING",
+    "REQUIRED",
+    "SUSPENDED",
+    "VERSION",
+]
 
 ESSENTIAL = frozenset(
     {
@@ -69,6 +80,9 @@ BY_QUEUE = "(role = 'pull' or role = 'push' and delivery is null)"
 
 READ = f"kind = 'deliver' and offset is not null and {BY_QUEUE} and (role = 'pull' or attempt = 1)"
 """Condition for deliveries from the recorded queue: push consumers read retries from queues of another topic."""
+
+SUSPENDED = "kind = 'change' and reason = 'suspend'"
+"""Condition for changes that give a message back under the same attempt number."""
 
 GRAIN = "coalesce(cfg['grain'], if(role = 'pull', 'queue', 'message'))"
 """What the members of an assignment's group share; in early recordings it follows from the role."""
