@@ -19,6 +19,7 @@ from aiorocketmq_audit.failures import explained
 from aiorocketmq_audit.figures import Figures, figures
 from aiorocketmq_audit.frames import overview as pictures
 from aiorocketmq_audit.frames.frame import Recording
+from aiorocketmq_audit.frames.places import polled
 from aiorocketmq_audit.frames.settings import settings
 from aiorocketmq_audit.judgement import BROKEN, EXEMPTED, POSSIBLE, Judgement, judge
 from aiorocketmq_audit.recording import files, gates, reading
@@ -132,6 +133,7 @@ def recording_of(events: DataFrame, gate: gates.Gates, narrowing: Narrowing) -> 
     return Recording(
         events,
         group_settings,
+        materialized(polled(events).coalesce(1)),
         gate.kinds,
         gate.ended_us or 0,
         has_open_calls=gate.has_open_settling or narrowing.is_cut,

@@ -13,7 +13,7 @@ from pyspark.sql import Column, DataFrame, Window, functions as F
 
 from aiorocketmq_audit.frames.deliveries import deliveries
 from aiorocketmq_audit.frames.frame import ACCOUNT, SCOPE, Recording
-from aiorocketmq_audit.frames.places import called, place, polled, readers
+from aiorocketmq_audit.frames.places import alike, called, place
 from aiorocketmq_audit.frames.queues import assigned
 from aiorocketmq_audit.frames.settings import LATE_MS
 from aiorocketmq_audit.recording.schema import BY_QUEUE, GRAIN
@@ -88,7 +88,7 @@ def exempted(findings: DataFrame, recording: Recording) -> DataFrame:
     events = recording.events
     by_marks = _between(findings, marks(events))
     by_answers = _answer_lost(findings, events).select("id", F.lit(ANSWER_LOST).alias("lost"))
-    by_filters = _filters_differ(findings, events).select("id", F.lit(FILTERS_DIFFER).alias("differ"))
+    by_filters = _filters_differ(findings, recording).select("id", F.lit(FILTERS_DIFFER).alias("differ"))
     joined = (
         findings.join(by_answers, "id", "left").join(by_marks, "id", "left").join(by_filters, "id", "left")
     )
@@ -134,12 +134,11 @@ def _answer_lost(findings: DataFrame, events: DataFrame) -> DataFrame:
     return joined.groupBy("id", "missing").agg(F.count("*").alias("n")).where("missing <= n")
 
 
-def _filters_differ(findings: DataFrame, events: DataFrame) -> DataFrame:
+def _filters_differ(findings: DataFrame, recording: Recording) -> DataFrame:
     """Return findings of groups that polled a topic with several filters (E9): members with narrower ones pass over
     messages, which are settled by that without a trace."""
-    differing = (
-        polled(events).where("filters > 1").select(F.xxhash64(*SCOPE, "group").alias("gid")).distinct()
-    )
+    several = recording.polled.where("filters > 1")
+    differing = several.select(F.xxhash64(*SCOPE, "group").alias("gid")).distinct()
     candidates = findings.where(f"exemption is null and array_contains(exemptions, '{FILTERS_DIFFER}')")
     return candidates.join(F.broadcast(differing), "gid", "left_semi")
 
@@ -211,12 +210,10 @@ def _queue(topic: Column) -> Column:
     return F.xxhash64(*ACCOUNT, "group", topic, "broker", "queue").alias("from")
 
 
-def with_open_polls(findings: DataFrame, events: DataFrame) -> DataFrame:
+def with_open_polls(findings: DataFrame, recording: Recording) -> DataFrame:
     """Return late messages for which a poll of their group was open while they were late, until it was answered. For
     messages that were never redelivered, the end of the observation is used instead of the delivery."""
-    # A poll with another filter may not have been for this message.
-    alike = readers(events).select(F.xxhash64(*ACCOUNT, "topic", "group").alias("poll"))
-    findings = findings.join(F.broadcast(alike), "poll", "left_semi")
+    events = recording.events
     ended = events.groupBy(F.xxhash64(*ACCOUNT).alias("account")).agg(F.max("t_wall_us").alias("ended_us"))
     answered = events.where("kind = 'receive' and phase = 'ok' and invoked_us is not null")
     begun = F.floor(F.col("invoked_us") / SLICE_US)
@@ -228,7 +225,9 @@ def with_open_polls(findings: DataFrame, events: DataFrame) -> DataFrame:
         F.col("t_wall_us").alias("p_to"),
         F.explode(F.sequence(begun, F.least(over, begun + _MOST_SLICES))).alias("p_slice"),
     )
-    covered = findings.join(F.broadcast(ended), "account").join(
+    # A poll with another filter may not have been for this message.
+    judged = findings.join(alike(recording), "poll", "left_semi")
+    covered = judged.join(F.broadcast(ended), "account").join(
         polls,
         F.expr(
             f"""poll = p_poll and floor(until / {SLICE_US}) = p_slice and (p_queue is null or p_queue = queue)

@@ -74,7 +74,7 @@ def _decided(findings: DataFrame, recording: Recording, gate: Gates) -> DataFram
     events = recording.events
     identified = materialized(findings.withColumn("id", F.xxhash64("check", "invariant", "first", "second")))
     if not identified.where("confirmed is not null").isEmpty():
-        late = exemptions.with_open_polls(identified.where("confirmed is not null"), events)
+        late = exemptions.with_open_polls(identified.where("confirmed is not null"), recording)
         identified = materialized(identified.where("confirmed is null").unionByName(late))
     exempted = materialized(exemptions.exempted(identified, recording))
     if not exempted.where(exemptions.MAY_BE_LOCKED).isEmpty():

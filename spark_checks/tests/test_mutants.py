@@ -130,7 +130,7 @@ def _frames() -> Iterator[list[Frame]]:
 
 STEPS = MappingProxyType(
     {
-        "exempted": ("exempted", "marks", "_between", "_answer_lost"),
+        "exempted": ("exempted", "marks", "_between", "_answer_lost", "_filters_differ"),
         "with_open_polls": ("with_open_polls",),
         "queue_locked": ("queue_locked",),
         "queue_moved": ("queue_moved", "_taken", "_queue"),
@@ -146,7 +146,7 @@ def test_every_mutant_of_an_exemption_is_killed(bench: Bench, capsys: pytest.Cap
         findings.withColumn("id", F.xxhash64("check", "invariant", "first", "second"))
     )
     unconfirmed = identified.where("confirmed is not null")
-    late = engine.materialized(exemptions.with_open_polls(unconfirmed, bench.recording.events))
+    late = engine.materialized(exemptions.with_open_polls(unconfirmed, bench.recording))
     identified = engine.materialized(identified.where("confirmed is null").unionByName(late))
     exempted = engine.materialized(exemptions.exempted(identified, bench.recording))
     standing = exempted.where("exemption is null and certain")
@@ -156,7 +156,7 @@ def test_every_mutant_of_an_exemption_is_killed(bench: Bench, capsys: pytest.Cap
         if step == "exempted":
             return exemptions.exempted(identified, bench.recording).select("id", "exemption")
         if step == "with_open_polls":
-            looked_at = exemptions.with_open_polls(unconfirmed, events)
+            looked_at = exemptions.with_open_polls(unconfirmed, bench.recording)
             return looked_at.select(F.xxhash64("id", "second", "margin_us").alias("id"), "exemption")
         if step == "queue_locked":
             return exemptions.queue_locked(exempted, bench.recording).select("id", "exemption")

@@ -20,6 +20,8 @@ class Recording:
     events: DataFrame
     settings: DataFrame
     """The result of `frames.settings`, cached."""
+    polled: DataFrame
+    """The result of `places.polled`, cached."""
     kinds: Mapping[str, int]
     """Number of events by kind, and those that `Gates.kinds` counts besides."""
     ended_us: int

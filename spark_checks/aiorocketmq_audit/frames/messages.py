@@ -19,7 +19,6 @@ from aiorocketmq_audit.frames.places import (
     not_attested,
     place,
     placed,
-    readers,
     reset_groups,
     scope,
     trimmed,
@@ -144,7 +143,7 @@ def drained_messages(recording: Recording) -> DataFrame:
     """
     events = recording.events
     wish = F.xxhash64(*_GROUP, "message_id").alias("wish")
-    drained = drains(events).join(F.broadcast(by_tags(readers(events))), list(_GROUP))
+    drained = drains(events).join(by_tags(recording), list(_GROUP))
     drained = drained.join(reset_groups(events), [*ACCOUNT, "group"], "left_anti")
     sent = _sent(recording).join(F.broadcast(not_attested(drained, recording.settings)), [*ACCOUNT, "topic"])
     settled = events.where(

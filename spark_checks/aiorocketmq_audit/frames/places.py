@@ -101,14 +101,15 @@ def polled(events: DataFrame) -> DataFrame:
     )
 
 
-def readers(events: DataFrame) -> DataFrame:
-    """Return when each group began to poll a topic, and its filter, for groups whose polls all had the same."""
-    return polled(events).where("filters <= 1").drop("filters")
+def by_tags(recording: Recording) -> DataFrame:
+    """Return the groups whose polls of a topic all had one filter of tags, so that it is known what it selects."""
+    return F.broadcast(recording.polled.where("filters <= 1 and wanted like 'TAG:%'").drop("filters"))
 
 
-def by_tags(groups: DataFrame) -> DataFrame:
-    """Return the readers whose filter is one of tags, so that it is known which messages it selects."""
-    return groups.where("wanted like 'TAG:%'")
+def alike(recording: Recording) -> DataFrame:
+    """Return the hashes of groups and topics (`poll`) of which all polls had one filter."""
+    groups = recording.polled.where("filters <= 1")
+    return F.broadcast(groups.select(F.xxhash64(*ACCOUNT, "topic", "group").alias("poll")))
 
 
 def without_suspended(delivered: DataFrame, recording: Recording) -> DataFrame:

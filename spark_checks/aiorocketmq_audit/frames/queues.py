@@ -9,6 +9,7 @@ from pyspark.sql import DataFrame, Window, functions as F
 
 from aiorocketmq_audit.frames.frame import ACCOUNT, SCOPE, Frame, Recording
 from aiorocketmq_audit.frames.places import (
+    alike,
     by_broker,
     by_tags,
     called,
@@ -16,7 +17,6 @@ from aiorocketmq_audit.frames.places import (
     not_attested,
     place,
     placed,
-    readers,
     reset_groups,
     scope,
     trimmed,
@@ -50,7 +50,7 @@ def stored(recording: Recording) -> DataFrame:
         else delivered.where(F.col("t_wall_us") <= recording.passed_us)
     )
     passed = _passed(passing, recording).join(reset_groups(events), [*ACCOUNT, "group"], "left_anti")
-    passed = passed.join(F.broadcast(by_tags(readers(events)).drop("primed")), list(_GROUP))
+    passed = passed.join(by_tags(recording).drop("primed"), list(_GROUP))
     sent = events.where(RECEIPT).select(
         *_QUEUE,
         "offset",
@@ -284,17 +284,14 @@ def slices(recording: Recording) -> DataFrame:
     before = F.lag("end").over(Window.partitionBy("way").orderBy("slice"))
     paired = by_slice.withColumn("before", before).where("before is not null")
     paired = paired.withColumn("since", F.greatest("before.at", "ready"))
-    # A poll with another filter may have found nothing that it wanted.
-    alike = readers(recording.events).select(F.xxhash64(*_GROUP).alias("poll"))
     polls = recording.events.where("kind = 'receive' and phase = 'ok' and invoked_us is not null").select(
         F.xxhash64(*_GROUP).alias("poll"),
         F.col("queue").alias("p_queue"),
         F.col("invoked_us").alias("p_from"),
         F.col("t_wall_us").alias("p_to"),
     )
-    stalled = paired.where(f"begin.at - since >= {STANDSTILL_US}").join(
-        F.broadcast(alike), "poll", "left_semi"
-    )
+    # A poll with another filter may have found nothing that it wanted.
+    stalled = paired.where(f"begin.at - since >= {STANDSTILL_US}").join(alike(recording), "poll", "left_semi")
     polled = polls.join(
         F.broadcast(stalled.select("poll", "way", "slice", "queue", "since", "begin")), "poll"
     )
