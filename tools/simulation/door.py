@@ -376,10 +376,8 @@ class BrokerDoor(Door):
 
     def _end_transaction(self, call: _Open) -> None:
         request = call.request
-        body, decision = (
-            self._bodies.get(request.message_id),
-            DECISIONS.get(request.resolution, "unspecified"),
-        )
+        body = self._bodies.get(request.message_id)
+        decision = DECISIONS.get(request.resolution, "unspecified")
         if body is not None and decision == "commit" and call.code in ("OK", UNKNOWN):
             if body in self._committed:
                 self.committed_again.add(body)

@@ -165,15 +165,10 @@ class CallRecorder:
             else None,
             "auto_renew": request.auto_renew,
             "attempt_id": request.attempt_id or None,
+            "filter": _filter_of(request.filter_expression),
         }
-        filter_ = _filter_of(request.filter_expression)
         place = MessageQueue(queue.topic.name, queue.broker.name, queue.id)
-        poll: dict[str, Any] = {
-            **shared,
-            "queue": place,
-            "max_messages": request.batch_size,
-            "filter": filter_,
-        }
+        poll: dict[str, Any] = {**shared, "queue": place, "max_messages": request.batch_size}
         self.emit(ReceiveEvent(**poll, phase=Phase.INVOKE))
 
         def on_response(frames: Any) -> None:
@@ -183,11 +178,7 @@ class CallRecorder:
                 message_view = _received(message, request.group.name)
                 handle = message.system_properties.receipt_handle
                 self._leases[handle] = _Lease(message_view, handle)
-                self.emit(
-                    DeliverEvent(
-                        **shared, message=message_view, handle=handle, position=position, filter=filter_
-                    )
-                )
+                self.emit(DeliverEvent(**shared, message=message_view, handle=handle, position=position))
             phase, error = _outcome(status)
             if status is not None and status.code == pb.Code.MESSAGE_NOT_FOUND:
                 phase, error = Phase.OK, None
