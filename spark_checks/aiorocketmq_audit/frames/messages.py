@@ -12,7 +12,7 @@ from pyspark.sql import Column, DataFrame, Window, functions as F
 from aiorocketmq_audit.frames.frame import ACCOUNT, SCOPE, Frame, Recording
 from aiorocketmq_audit.frames.places import (
     by_broker,
-    by_tags,
+    by_one_filter,
     called,
     drains,
     earliest,
@@ -143,7 +143,7 @@ def drained_messages(recording: Recording) -> DataFrame:
     """
     events = recording.events
     wish = F.xxhash64(*_GROUP, "message_id").alias("wish")
-    drained = drains(events).join(by_tags(recording), list(_GROUP))
+    drained = drains(events).join(by_one_filter(recording), list(_GROUP))
     drained = drained.join(reset_groups(events), [*ACCOUNT, "group"], "left_anti")
     sent = _sent(recording).join(F.broadcast(not_attested(drained, recording.settings)), [*ACCOUNT, "topic"])
     settled = events.where(

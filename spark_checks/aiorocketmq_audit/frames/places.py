@@ -101,15 +101,14 @@ def polled(events: DataFrame) -> DataFrame:
     )
 
 
-def by_tags(recording: Recording) -> DataFrame:
-    """Return the groups whose polls of a topic all had one filter of tags, so that it is known what it selects."""
-    return F.broadcast(recording.polled.where("filters <= 1 and wanted like 'TAG:%'").drop("filters"))
+def by_one_filter(recording: Recording) -> DataFrame:
+    """Return the groups whose polls of a topic all had one filter, so that it is known what they select."""
+    return F.broadcast(recording.polled.where("filters <= 1").drop("filters"))
 
 
 def alike(recording: Recording) -> DataFrame:
-    """Return the hashes of groups and topics (`poll`) of which all polls had one filter."""
-    groups = recording.polled.where("filters <= 1")
-    return F.broadcast(groups.select(F.xxhash64(*ACCOUNT, "topic", "group").alias("poll")))
+    """Return the hashes (`poll`) of the groups and topics of `by_one_filter`."""
+    return by_one_filter(recording).select(F.xxhash64(*ACCOUNT, "topic", "group").alias("poll"))
 
 
 def without_suspended(delivered: DataFrame, recording: Recording) -> DataFrame:

@@ -11,7 +11,7 @@ from aiorocketmq_audit.frames.frame import ACCOUNT, SCOPE, Frame, Recording
 from aiorocketmq_audit.frames.places import (
     alike,
     by_broker,
-    by_tags,
+    by_one_filter,
     called,
     earliest,
     not_attested,
@@ -50,7 +50,7 @@ def stored(recording: Recording) -> DataFrame:
         else delivered.where(F.col("t_wall_us") <= recording.passed_us)
     )
     passed = _passed(passing, recording).join(reset_groups(events), [*ACCOUNT, "group"], "left_anti")
-    passed = passed.join(by_tags(recording).drop("primed"), list(_GROUP))
+    passed = passed.join(by_one_filter(recording).drop("primed"), list(_GROUP))
     sent = events.where(RECEIPT).select(
         *_QUEUE,
         "offset",

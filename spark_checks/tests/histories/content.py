@@ -149,6 +149,14 @@ def _(h: History) -> None:
     h.deliver("/9", 1, observer="broker", body_sha="body", queue=1, tag="paid", filter="TAG:paid")
 
 
+@history("a suspended message comes from a place of its own, and what lies before it is not passed over")
+def _(h: History) -> None:
+    passing(h, last=0)
+    given = h.deliver("/9", 1, observer="broker", queue=1)
+    h.settle("change", given, 2, observer="broker", seconds=20, reason="suspend")
+    h.deliver("/9", 22, observer="broker", offset=2)
+
+
 @history("what lies behind may yet come")
 def _(h: History) -> None:
     passing(h, last=0)
