@@ -102,7 +102,7 @@ def polled(events: DataFrame) -> DataFrame:
 
 
 def by_one_filter(recording: Recording) -> DataFrame:
-    """Return the groups whose polls of a topic all had one filter, so that it is known what they select."""
+    """Return the groups whose polls of a topic all had one filter; what it selects is known only if it is by tag."""
     return F.broadcast(recording.polled.where("filters <= 1").drop("filters"))
 
 
